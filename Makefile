@@ -1,0 +1,74 @@
+# The whole developer interface. `make` prints this list; every target sets up what it needs.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+CONFORMANCE := tests/conformance
+
+# Bytecode of the old place would be found in a moved clone; pyright tells of its own releases on every run.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup run migrate test check static fmt lock bench soak clean
+
+help: ## print this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# --- set-up: done when missing or when requirements.lock changed ------------------------------------------------------
+
+setup: $(VENV)/.installed ## create .venv and install exactly what requirements.lock pins
+
+$(VENV)/.installed: requirements.lock
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not installed; Python 3.11 or newer is needed" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, $(PYTHON) is " + sys.version.split()[0] + "; name another: make setup PYTHON=python3.12")'
+	@test -x $(PY) && $(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) \
+		|| { echo "could not create $(VENV) (on Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@touch $@
+
+$(CONFORMANCE)/node_modules/.installed: $(CONFORMANCE)/package.json
+	@command -v npm >/dev/null || { echo "node (20 or newer) and npm are needed for the conformance suite" >&2; exit 1; }
+	npm install --prefix $(CONFORMANCE) --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
+
+lock: $(VENV)/.installed ## resolve pyproject.toml anew into requirements.lock (all platforms, Python 3.11 and newer)
+	$(PY) -m uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --upgrade --generate-hashes \
+		--no-header --no-emit-index-url --no-emit-find-links --quiet --output-file requirements.lock
+
+# --- run ---------------------------------------------------------------------------------------------------------------
+
+run: $(VENV)/.installed ## serve on AGENT_SERVER_HOST and AGENT_SERVER_PORT (default http://127.0.0.1:8000)
+	@$(PY) -m app serve
+
+migrate: $(VENV)/.installed ## bring the database to the newest schema
+	@$(PY) -m app migrate
+
+# --- prove -------------------------------------------------------------------------------------------------------------
+
+test: $(VENV)/.installed $(CONFORMANCE)/node_modules/.installed ## every test, the real frontend packages on Node included
+	$(PY) -m pytest
+
+check: static test ## what CI runs: format, lint, types, import contracts, tests
+
+static: $(VENV)/.installed ## the part of check that runs nothing
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m pyright
+	$(VENV)/bin/lint-imports --no-logo --no-timings
+
+fmt: $(VENV)/.installed ## format, and fix what can be fixed
+	$(PY) -m ruff check --fix-only --quiet .
+	$(PY) -m ruff format .
+
+bench: $(VENV)/.installed ## every benchmark in tests/bench
+	@for file in tests/bench/[a-z]*.py; do \
+		name=$$(basename "$$file" .py); \
+		[ "$$name" = soak ] || $(PY) -m "tests.bench.$$name" || exit 1; \
+	done
+
+soak: $(VENV)/.installed ## long load with faults; stop it with Ctrl-C
+	@$(PY) -m tests.bench.soak
+
+clean: ## remove what set-up and tests created; keeps the data folder
+	rm -rf $(VENV) $(CONFORMANCE)/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
