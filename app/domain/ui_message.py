@@ -1,0 +1,157 @@
+"""What the user sees: the stored assistant message is the fold of the very frames that were emitted.
+
+``MessageFold`` applies frames to parts exactly as the stock client does, so a reload shows what was live. What no frame can say
+(the state of a call between its answer and its drain, a call that the server closed) has a method of its own.
+``rendered`` is the snapshot's view of stored parts.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from app.domain.frames import Chunk
+
+Part = dict[str, Any]
+
+_STREAMED = {"text": "text", "reasoning": "reasoning"}
+
+
+class MessageFold:
+    """The parts of one assistant message, growing with its frames. ``parts`` may be stored as it is at any commit."""
+
+    def __init__(self, parts: Sequence[Part] = (), metadata: Mapping[str, Any] | None = None) -> None:
+        self.parts: list[Part] = [dict(part) for part in parts]
+        self.metadata: dict[str, Any] = dict(metadata or {})
+        self._open: dict[tuple[str, str], Part] = {}
+
+    def apply(self, chunk: Chunk) -> None:
+        """Folds one frame in. Raises ``LookupError`` for a frame whose part does not exist: an emitter's bug."""
+        kind: str = chunk["type"]
+        stem, _, verb = kind.rpartition("-")
+        if stem in _STREAMED:
+            self._streamed(stem, verb, chunk)
+        elif kind == "start-step":
+            self.parts.append({"type": "step-start"})
+            self._open.clear()
+        elif kind == "finish-step":
+            self._open.clear()
+        elif kind.startswith("tool-"):
+            self._tool(kind, chunk)
+        elif kind == "file":
+            self.parts.append({key: chunk[key] for key in ("type", "mediaType", "url")})
+        elif kind.startswith("source-"):
+            self.parts.append(dict(chunk))
+        elif kind.startswith("data-"):
+            self._data(chunk)
+        elif kind == "message-metadata":
+            self.metadata.update(chunk["messageMetadata"])
+
+    def _streamed(self, stem: str, verb: str, chunk: Chunk) -> None:
+        key = (stem, chunk["id"])
+        if verb == "start":
+            part: Part = {"type": stem, "text": "", "state": "streaming"}
+            self.parts.append(part)
+            self._open[key] = part
+        elif verb == "delta":
+            self._open[key]["text"] += chunk["delta"]
+        else:
+            part = self._open.pop(key)
+            part["state"] = "done"
+        if metadata := chunk.get("providerMetadata"):
+            (self._open.get(key) or part)["providerMetadata"] = metadata  # pyright: ignore[reportPossiblyUnboundVariable]
+
+    def _tool(self, kind: str, chunk: Chunk) -> None:
+        call_id: str = chunk["toolCallId"]
+        part = self.call(call_id)
+        if kind in ("tool-input-start", "tool-input-available"):
+            if part is None:
+                part = {"type": f"tool-{chunk['toolName']}", "toolCallId": call_id}
+                self.parts.append(part)
+            if kind == "tool-input-start":
+                part["state"] = "input-streaming"
+            else:
+                part.update(state="input-available", input=chunk["input"])
+                if chunk.get("providerExecuted"):
+                    part["providerExecuted"] = True
+            return
+        if part is None:
+            raise LookupError(f"{kind} for a call that the message does not hold")
+        match kind:
+            case "tool-approval-request":
+                part.update(state="approval-requested", approval={"id": chunk["approvalId"]})
+            case "tool-output-available":
+                part.update(state="output-available", output=chunk["output"])
+            case "tool-output-error":
+                part.update(state="output-error", errorText=chunk["errorText"])
+            case "tool-output-denied":
+                part["state"] = "output-denied"
+            case _:  # an input delta is the client's preview only
+                return
+        flag = chunk.get("providerExecuted")
+        if flag is True:
+            part["providerExecuted"] = True
+        elif flag is False:
+            part.pop("providerExecuted", None)
+
+    def _data(self, chunk: Chunk) -> None:
+        if chunk.get("transient"):
+            return
+        part = {key: value for key, value in chunk.items() if key != "transient"}
+        known = next(
+            (p for p in self.parts if p["type"] == chunk["type"] and "id" in chunk and p.get("id") == chunk["id"]), None
+        )
+        if known is None:
+            self.parts.append(part)
+        else:
+            known.update(part)
+
+    def call(self, call_id: str) -> Part | None:
+        """The tool part of a call, or ``None``."""
+        return next((part for part in self.parts if part.get("toolCallId") == call_id), None)
+
+    def respond(self, call_id: str, approval: Mapping[str, Any]) -> None:
+        """Writes an approval's decision: ``{"approved", "reason"?}``. No chunk can say this to a client."""
+        part = self.call(call_id)
+        if part is not None and "approval" in part:
+            part["state"] = "approval-responded"
+            part["approval"] = {**part["approval"], **approval}
+
+    def close(self, call_id: str, text: str) -> None:
+        """The server gave the call its result: an error, flagged, and without an approval (with one it fails validation)."""
+        part = self.call(call_id)
+        if part is not None:
+            part.pop("approval", None)
+            part.pop("output", None)
+            part.setdefault("input", {})
+            part.update(state="output-error", errorText=text, providerExecuted=True)
+
+    def seal(self) -> None:
+        """Ends what a failure cut: open texts are done, half-streamed inputs vanish."""
+        for part in self._open.values():
+            part["state"] = "done"
+        self._open.clear()
+        self.parts[:] = [part for part in self.parts if part.get("state") != "input-streaming"]
+
+    def stored(self) -> list[Part]:
+        """A copy of the parts fit to be stored: nothing in it is still open."""
+        return list(_settled(self.parts))
+
+
+def _settled(parts: Sequence[Part]) -> Iterator[Part]:
+    for part in parts:
+        if part.get("state") == "input-streaming":
+            continue
+        yield {**part, "state": "done"} if part["type"] in _STREAMED else dict(part)
+
+
+def answered_state(kind: str, value: Mapping[str, Any], approval_id: str | None) -> Part:
+    """The keys a call's part shows between its answer and its drain, from its row. ``kind``: a ``CallKind``."""
+    if kind == "approval":
+        return {"state": "approval-responded", "approval": {"id": approval_id, **value}}
+    if "errorText" in value:
+        return {"state": "output-error", "errorText": value["errorText"]}
+    return {"state": "output-available", "output": value["output"]}
+
+
+def rendered(parts: Sequence[Part], answered: Mapping[str, Part]) -> list[Part]:
+    """Stored parts as a client may be given them: ``answered`` (call id → ``answered_state``) laid over."""
+    return [{**part, **answered.get(part.get("toolCallId", ""), {})} for part in _settled(parts)]
