@@ -108,9 +108,11 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, populate_by_name=True
     )
 
-    host: str = Field("127.0.0.1", description="Address to listen on.")
-    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
-    data_dir: Path = Field(Path(".data"), description="Folder for the embedded Postgres and the outbox.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0: a free one.")
+    data_dir: Path = Field(
+        default=Path(".data"), description="Folder of the embedded Postgres and the outbox."
+    )
     outbox: Path = Field(
         default_factory=_default_outbox,
         description="File to which the tools `send_email` and `publish_note` append one JSON line each. "
@@ -118,84 +120,88 @@ class Settings(BaseSettings):
     )
 
     database_url: PostgresUrl | None = Field(
-        None,
+        default=None,
         validation_alias="DATABASE_URL",
         description="Postgres to use (`postgresql://…`). Unset: an embedded Postgres in the data folder.",
     )
     listen_url: PostgresUrl | None = Field(
-        None,
+        default=None,
         description="A direct connection for LISTEN, for a `DATABASE_URL` that leads to a pooler. "
         "Default: `DATABASE_URL`.",
     )
-    pool_size: Count = Field(
-        5, description="Database connections of one replica, besides the one that listens."
-    )
+    pool_size: Count = Field(default=5, description="Database connections of a replica, besides LISTEN's.")
 
     model: str | None = Field(
-        None,
+        default=None,
         description="A pydantic-ai model name, such as `openai:…`; it makes `assistant` the default agent.",
     )
-    agents: Reference | None = Field(None, description="`module:attribute` of your own registry of agents.")
-    scripted: bool = Field(False, description="Obey `script:` user messages. For tests and load only.")
+    agents: Reference | None = Field(
+        default=None, description="`module:attribute` of your own registry of agents."
+    )
+    scripted: bool = Field(
+        default=False, description="Obey `script:` user messages. For tests and load only."
+    )
     max_steps: Count = Field(
-        32, description="Model requests of one run before it fails with `run_limit_exceeded`."
+        default=32, description="Model requests of one run before it fails with `run_limit_exceeded`."
     )
 
     on_busy: Literal["reject", "interrupt"] = Field(
-        "reject",
+        default="reject",
         description="A new user message while a run is running: 409, or close that run and start the next.",
     )
     max_running: Count = Field(
-        100, description="Runs that one replica executes at a time; more wait for a slot anywhere."
+        default=100, description="Runs that one replica executes at a time; more wait for a slot anywhere."
     )
     max_waiting: int = Field(
-        1000, ge=0, description="Waiting runs above which a new one is refused with 429."
+        default=1000, ge=0, description="Waiting runs above which a new one is refused with 429."
     )
     lease_seconds: PositiveSeconds = Field(
-        30.0, description="A run whose replica has been silent for this long is taken over by another."
+        default=30.0,
+        description="A run whose replica has been silent for this long is taken over by another.",
     )
-    drain_seconds: Seconds = Field(10.0, description="Time that live runs get at shutdown to reach a commit.")
+    drain_seconds: Seconds = Field(default=10.0, description="Time for live runs to commit at shutdown.")
     frame_tick_ms: float = Field(
-        20.0,
+        default=20.0,
         gt=0,
         le=1000,
         description="Milliseconds of frames that are written to the database in one batch.",
     )
 
     completed_tombstone_retention: Seconds = Field(
-        86_400.0, description="How long a finished call is remembered, so that a late answer is recognised."
+        default=86_400.0,
+        description="How long a finished call is remembered, so that a late answer is recognised.",
     )
     session_retention: PositiveSeconds | None = Field(
-        None, description="Delete sessions that have been idle for this long. Default: never."
+        default=None, description="Delete sessions that have been idle for this long. Default: never."
     )
 
-    max_body_bytes: Bytes = Field(10 * 2**20, description="Largest request body.")
-    max_message_bytes: Bytes = Field(4 * 2**20, description="Largest stored message.")
-    max_answer_bytes: Bytes = Field(2**20, description="Largest answer to one call.")
-    max_error_text_bytes: Bytes = Field(8 * 2**10, description="Largest error text of one answer.")
+    max_body_bytes: Bytes = Field(default=10 * 2**20, description="Largest request body.")
+    max_message_bytes: Bytes = Field(default=4 * 2**20, description="Largest stored message.")
+    max_answer_bytes: Bytes = Field(default=2**20, description="Largest answer to one call.")
+    max_error_text_bytes: Bytes = Field(default=8 * 2**10, description="Largest error text of one answer.")
 
     auth: Annotated[str, AfterValidator(_check_auth)] = Field(
-        "none",
+        default="none",
         description="Who may call: `none`, `api_key`, `jwt`, or `module:function`, an async function that is "
         "given the headers and the session id and returns the owner, or None for 401.",
     )
     allow_unauthenticated: bool = Field(
-        False,
+        default=False,
         description="Allow `none` on an address that others can reach, as behind a proxy that authenticates.",
     )
     api_keys: Annotated[SecretStr, AfterValidator(_check_api_keys)] | None = Field(
-        None, description="For `api_key`: `owner:key,owner:sha256:HEX,…`; sent as `Authorization: Bearer`."
+        default=None,
+        description="For `api_key`: `owner:key,owner:sha256:HEX,…`; sent as `Authorization: Bearer`.",
     )
     jwt_jwks_url: str | None = Field(
-        None, pattern="^https?://", description="For `jwt`: where the issuer publishes its keys."
+        default=None, pattern="^https?://", description="For `jwt`: where the issuer publishes its keys."
     )
-    jwt_issuer: str | None = Field(None, description="For `jwt`: the required `iss`.")
-    jwt_audience: str | None = Field(None, description="For `jwt`: the required `aud`.")
-    jwt_owner_claim: str = Field(
-        "sub", min_length=1, description="For `jwt`: the claim that names the owner."
-    )
+    jwt_issuer: str | None = Field(default=None, description="For `jwt`: the required `iss`.")
+    jwt_audience: str | None = Field(default=None, description="For `jwt`: the required `aud`.")
+    jwt_owner_claim: str = Field(default="sub", min_length=1, description="For `jwt`: the owner's claim.")
     cors_origins: Origins = Field(
-        (), description="Comma-separated origins whose pages may call, or `*`. Default: none but our own."
+        default=(),
+        description="Comma-separated origins whose pages may call, or `*`. Default: none but our own.",
     )
 
     log_format: Literal["json", "console"] = Field(

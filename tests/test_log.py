@@ -1,0 +1,144 @@
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+from pydantic import BaseModel
+
+from app.log import bound, cause_chain, configure, get_logger, mask
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    out = io.StringIO()
+    configure("json", out)
+    yield out
+    structlog.reset_defaults()
+    root.handlers[:], root.level = before[0], before[1]
+
+
+def lines(stream: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def raised(make: "type[Exception] | Exception", cause: BaseException | None = None) -> Exception:
+    try:
+        raise make from cause
+    except Exception as error:  # noqa: BLE001, it is what was asked for
+        return error
+
+
+class Form(BaseModel):
+    age: int
+
+
+def validation_error(value: str) -> Exception:
+    try:
+        Form(age=value)  # type: ignore[arg-type]
+    except ValueError as error:
+        return error
+    raise AssertionError
+
+
+def test_a_line_holds_the_event_its_data_and_what_is_bound(stream: io.StringIO) -> None:
+    with bound(run_id="r1"):
+        get_logger("app.x").info("run.settled", steps=3)
+    (line,) = lines(stream)
+    assert line["event"] == "run.settled"
+    assert line["steps"] == 3
+    assert line["run_id"] == "r1"
+    assert line["logger"] == "app.x"
+    assert line["level"] == "info"
+
+
+def test_other_libraries_speak_through_the_same_renderer(stream: io.StringIO) -> None:
+    logging.getLogger("uvicorn.error").info("Started %d", 3)
+    (line,) = lines(stream)
+    assert line["event"] == "Started 3"
+
+
+@pytest.mark.parametrize("name", ["uvicorn.access", "sqlalchemy.engine", "httpx2", "openai._base_client"])
+def test_libraries_that_tell_contents_are_silent(stream: io.StringIO, name: str) -> None:
+    logging.getLogger(name).info("the user's secret wish")
+    assert stream.getvalue() == ""
+
+
+def test_an_exception_is_one_line_with_its_causes_and_its_place(stream: io.StringIO) -> None:
+    get_logger("app.x").error("request.failed", exc_info=raised(RuntimeError("b"), cause=ValueError("a\nb")))
+    (line,) = lines(stream)
+    assert line["causes"] == ["RuntimeError: b", "ValueError: a b"]
+    assert "raised" in str(line["trace"])
+    assert "Traceback" not in stream.getvalue()
+
+
+def test_a_value_that_json_cannot_hold_never_loses_the_line(stream: io.StringIO) -> None:
+    get_logger("app.x").info("odd", number=2**80, text="\ud800", thing=object(), kinds={1: {2}})
+    (line,) = lines(stream)
+    assert line["number"] == 2**80
+    assert line["thing"] == "<object>"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://me:s3cr@t@db/x", "postgresql://me:***@db/x"),
+        ("redis://:pw@cache", "redis://:***@cache"),
+        ("connect to a://u:p@h and b://v:q@i", "connect to a://u:***@h and b://v:***@i"),
+        ("http://localhost:8000/a@b", "http://localhost:8000/a@b"),
+        ("Authorization: Bearer abcdef0123456789", "Authorization: Bearer ***"),
+        ("Incorrect API key provided: sk-proj-abc_123456", "Incorrect API key provided: sk-***"),
+        ("postgresql:///d?host=/run&password=abc&x=1", "postgresql:///d?host=/run&password=***&x=1"),
+    ],
+)
+def test_secrets_are_masked(text: str, shown: str) -> None:
+    assert mask(text) == shown
+
+
+def test_an_error_that_quotes_its_input_tells_only_its_kind() -> None:
+    (line,) = cause_chain(validation_error("the user's secret wish"))
+    assert line.endswith("ValidationError: age: int_parsing")
+
+
+def test_a_file_error_does_not_tell_the_path() -> None:
+    assert cause_chain(FileNotFoundError(2, "No such file", "/home/me/x")) == [
+        "FileNotFoundError: [Errno 2] No such file"
+    ]
+
+
+def test_a_group_tells_its_members() -> None:
+    assert cause_chain(ExceptionGroup("two", [ValueError("a"), KeyError("b")])) == [
+        "ExceptionGroup: two (2 sub-exceptions)",
+        "ValueError: a",
+        "KeyError: 'b'",
+    ]
+
+
+def test_a_suppressed_context_is_not_told() -> None:
+    error = RuntimeError("b")
+    error.__context__, error.__suppress_context__ = ValueError("a"), True
+    assert cause_chain(error) == ["RuntimeError: b"]
+
+
+def test_a_circle_and_a_long_chain_end() -> None:
+    first, second = ValueError("a"), ValueError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert cause_chain(first) == ["ValueError: a", "ValueError: b"]
+
+    error: Exception | None = None
+    for number in range(30):
+        error = raised(ValueError(str(number)), cause=error)
+    assert error is not None
+    assert len(cause_chain(error)) == 11
+
+
+def test_a_long_message_is_cut_and_an_unprintable_one_does_not_matter() -> None:
+    class UnprintableError(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no")
+
+    assert len(cause_chain(ValueError("x" * 5000))[0]) < 600
+    assert "<message lost: ValueError>" in cause_chain(UnprintableError())[0]

@@ -1,0 +1,141 @@
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from app.settings import PREFIX, Settings, SettingsError, table, variable
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(PREFIX) or name == "DATABASE_URL":
+            monkeypatch.delenv(name)
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, **environment: str) -> list[str]:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as caught:
+        Settings()
+    assert caught.value.__cause__ is None
+    return str(caught.value).splitlines()
+
+
+def test_a_bare_environment_serves_on_loopback_with_everything_by_default() -> None:
+    settings = Settings()
+    assert (settings.host, settings.port, settings.auth) == ("127.0.0.1", 8000, "none")
+    assert settings.outbox == Path(".data/outbox.jsonl")
+    assert settings.database_url is None
+
+
+def test_the_environment_fills_fields_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_SERVER_PORT", "9000")
+    monkeypatch.setenv("AGENT_SERVER_LEASE_SECONDS", "1.5")
+    monkeypatch.setenv("AGENT_SERVER_CORS_ORIGINS", "https://a.example, http://localhost:3000")
+    assert Settings().port == 9000
+    assert Settings().lease_seconds == 1.5
+    assert Settings().cors_origins == ("https://a.example", "http://localhost:3000")
+    assert Settings(port=0).port == 0
+
+
+def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_SERVER_MODEL", "")
+    monkeypatch.setenv("DATABASE_URL", "")
+    assert Settings().model is None
+    assert Settings().database_url is None
+
+
+def test_the_outbox_follows_the_data_folder() -> None:
+    assert Settings(data_dir=Path("/d")).outbox == Path("/d/outbox.jsonl")
+    assert Settings(data_dir=Path("/d"), outbox=Path("/o")).outbox == Path("/o")
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+asyncpg"])
+def test_every_spelling_of_a_postgres_url_becomes_one(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    monkeypatch.setenv("DATABASE_URL", f"{scheme}://u:p@h/d")
+    url = Settings().database_url
+    assert url is not None
+    assert url.get_secret_value() == "postgresql://u:p@h/d"
+
+
+def test_nothing_that_is_printed_holds_a_secret() -> None:
+    settings = Settings(
+        database_url=SecretStr("postgresql://u:s3cret@h/d"), auth="api_key", api_keys=SecretStr("me:s3cret")
+    )
+    assert "s3cret" not in repr(settings) + str(settings) + settings.model_dump_json()
+
+
+def test_a_misspelt_variable_is_refused_with_the_nearest_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refusal(monkeypatch, AGENT_SERVER_PROT="1") == [
+        "AGENT_SERVER_PROT is not a setting; did you mean AGENT_SERVER_PORT?"
+    ]
+
+
+def test_a_wrong_prefix_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refusal(monkeypatch, AGENT_SERVER_DATABASE_URL="postgresql://h/d") == [
+        "AGENT_SERVER_DATABASE_URL is not a setting; did you mean DATABASE_URL?"
+    ]
+
+
+def test_every_fault_is_told_at_once_one_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = refusal(
+        monkeypatch,
+        AGENT_SERVER_PORT="99999",
+        AGENT_SERVER_ON_BUSY="wait",
+        AGENT_SERVER_SCRIPTED="perhaps",
+        AGENT_SERVER_LEASE_SECONDS="nan",
+        AGENT_SERVER_COLOUR_SCHEME="x",
+    )
+    assert [line.split(":")[0].split(" ")[0] for line in lines] == [
+        "AGENT_SERVER_COLOUR_SCHEME",
+        "AGENT_SERVER_PORT",
+        "AGENT_SERVER_SCRIPTED",
+        "AGENT_SERVER_ON_BUSY",
+        "AGENT_SERVER_LEASE_SECONDS",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", "mysql://u:s3cret@h/d"),
+        ("AGENT_SERVER_API_KEYS", "s3cret"),
+        ("AGENT_SERVER_API_KEYS", "me:sha256:s3cret"),
+    ],
+)
+def test_a_refused_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    (line,) = refusal(monkeypatch, **{name: value})
+    assert line.startswith(name)
+    assert "s3cret" not in line
+
+
+@pytest.mark.parametrize(
+    ("environment", "needed"),
+    [
+        ({"AGENT_SERVER_AUTH": "api_key"}, "AGENT_SERVER_API_KEYS"),
+        ({"AGENT_SERVER_AUTH": "jwt"}, "AGENT_SERVER_JWT_JWKS_URL"),
+        ({"AGENT_SERVER_HOST": "0.0.0.0"}, "AGENT_SERVER_ALLOW_UNAUTHENTICATED"),
+        ({"AGENT_SERVER_HOST": "::"}, "AGENT_SERVER_AUTH"),
+        ({"AGENT_SERVER_AUTH": "jtw"}, "jwt"),
+        ({"AGENT_SERVER_AGENTS": "my_agents"}, "module:attribute"),
+        ({"AGENT_SERVER_CORS_ORIGINS": "https://a.example/"}, "final slash"),
+    ],
+)
+def test_a_setting_that_cannot_work_says_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], needed: str
+) -> None:
+    (line,) = refusal(monkeypatch, **environment)
+    assert needed in line
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_loopback_needs_no_authentication(host: str) -> None:
+    assert Settings(host=host).host == host
+
+
+def test_the_table_has_a_line_for_every_setting() -> None:
+    lines = table().splitlines()[2:]
+    assert [line.split("`")[1] for line in lines] == [variable(field) for field in Settings.model_fields]
+    assert all(field.description for field in Settings.model_fields.values())
