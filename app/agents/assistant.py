@@ -5,13 +5,14 @@ from app.agents.tools import RESEARCHER_TOOLS, assistant_tools
 
 NAME, RESEARCHER = "assistant", "assistant-researcher"
 
-INSTRUCTIONS = r"""\ You are a helpful assistant. Use your tools when they serve the request, several at once
-when they do not depend on each other. A result may say that the user denied a call or did not answer it:
-accept that and do not call it again unasked. Answer briefly, in the language of the user."""
+INSTRUCTIONS = """\
+You are a helpful assistant. Use your tools when they serve the request, several at once when they do not
+depend on each other. A result may say that the user denied a call or did not answer it: accept that and do
+not call it again unasked. Answer briefly, in the language of the user."""
 
-RESEARCHER_INSTRUCTIONS = r"""\ You research the topic you are given: search the notes, ask the user when
-something essential is unclear, publish a note when \ you have found something, and end with a summary of a
-few sentences."""
+RESEARCHER_INSTRUCTIONS = """\
+You research the topic you are given: search the notes, ask the user when something essential is unclear,
+publish a note when you have found something, and end with a summary of a few sentences."""
 
 
 def agents(model_name: str, limits: Limits) -> list[Agent]:

@@ -20,8 +20,8 @@ from app.agents.tools import RESEARCHER_TOOLS, assistant_tools
 
 NAME, RESEARCHER = "demo", "researcher"
 
-INTRODUCTION = r"""\ I am the built-in demo: a few rules, not a language model. Configure a model to talk to a
-real one. Until then, try:
+INTRODUCTION = """\
+I am the built-in demo: a few rules, not a language model. Configure a model to talk to a real one. Try:
 
 - “What is the weather in Oslo and Rome?” (tools on the server, two at once)
 - “Where am I?” (a tool in your browser)
