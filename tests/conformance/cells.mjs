@@ -1,0 +1,43 @@
+// The matrix: every scenario on every release, predicate and state that it applies to.
+
+import approvals, { onlyToolCalls } from './scenarios/approvals.mjs';
+import clientTools from './scenarios/client-tools.mjs';
+import counterExample from './scenarios/counter-example.mjs';
+import failures from './scenarios/failures.mjs';
+import history, { withApprovals as historyWithApprovals } from './scenarios/history.mjs';
+import mixed from './scenarios/mixed.mjs';
+import refusedApprovals from './scenarios/refused-approvals.mjs';
+import { waiting, waitingForApproval } from './scenarios/reload.mjs';
+import retry from './scenarios/retry.mjs';
+import stop from './scenarios/stop.mjs';
+import subagents, { withApprovals as subagentApprovals } from './scenarios/subagents.mjs';
+import submit from './scenarios/submit.mjs';
+import turns from './scenarios/turns.mjs';
+import { hasApprovals, HOOK_VERSIONS, PREDICATES, STATES, VERSIONS } from './versions.mjs';
+
+const EVERYWHERE = [turns, clientTools, waiting, retry, submit, stop, history, failures, subagents, counterExample];
+const WITH_APPROVALS = [approvals, mixed, waitingForApproval, refusedApprovals, historyWithApprovals, subagentApprovals];
+
+const predicatesOf = version => PREDICATES.filter(predicate => predicate !== 'approvals' || hasApprovals(version));
+
+function applies(name, { predicate }) {
+  return onlyToolCalls.has(name) ? predicate === 'tool-calls' : true;
+}
+
+/** All cells as `{ name, version, predicate, state, run }`, those of one scenario side by side. */
+export function cells(versions = VERSIONS) {
+  const found = [];
+  const add = (scenarios, conditions) => {
+    for (const [name, run] of Object.entries(scenarios)) {
+      if (applies(name, conditions)) found.push({ ...conditions, run, name: `${name} [${Object.values(conditions).join(' ')}]` });
+    }
+  };
+  for (const version of versions) {
+    const groups = hasApprovals(version) ? [...EVERYWHERE, ...WITH_APPROVALS] : EVERYWHERE;
+    const conditions = predicatesOf(version).flatMap(predicate => STATES.map(state => ({ version, predicate, state })));
+    // The hook itself, rendered: with the predicate that a page with approvals needs.
+    if (HOOK_VERSIONS.includes(version)) conditions.push({ version, predicate: 'or', state: 'hook' });
+    for (const condition of conditions) groups.forEach(group => add(group, condition));
+  }
+  return found.sort((one, other) => (one.name < other.name ? -1 : 1));
+}

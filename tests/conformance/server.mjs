@@ -1,0 +1,33 @@
+// The server's own routes, as a page, another tab or a webhook would call them.
+
+import { check } from './failure.mjs';
+
+export class Server {
+  constructor(origin) {
+    this.origin = origin.replace(/\/$/, '');
+    this.chat = `${this.origin}/chat`;
+  }
+
+  #url(chatId, tail = '') {
+    return `${this.chat}/${encodeURIComponent(chatId)}${tail}`;
+  }
+
+  async snapshot(chatId) {
+    const response = await fetch(this.#url(chatId));
+    check(response.status === 200, () => `GET /chat/{id} answered ${response.status}`);
+    return response.json();
+  }
+
+  async #post(url, body) {
+    const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+    return { status: response.status, headers: response.headers, body: await response.json() };
+  }
+
+  answers(chatId, answers) {
+    return this.#post(this.#url(chatId, '/answers'), { answers });
+  }
+
+  stop(chatId, body = {}) {
+    return this.#post(this.#url(chatId, '/stop'), body);
+  }
+}
