@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from app.agent.model import Model
-from app.agent.scripted import ScriptedModel
+from app.agent.scripted import ScriptedModel, close
 from app.agent.tools import NAME, Tool
 
 Instructions = str | Callable[[Mapping[str, Any]], str]
@@ -101,6 +101,11 @@ class Registry:
 
     def get(self, name: str) -> Agent | None:
         return self._agents.get(name)
+
+    async def aclose(self) -> None:
+        """Close the models' connections, at the end of the process."""
+        for model in {id(agent.model): agent.model for agent in self._agents.values()}.values():
+            await close(model)
 
     @classmethod
     def load(

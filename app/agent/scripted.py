@@ -82,6 +82,16 @@ class ScriptedModel:
             step = Step(text=f"This script cannot be played: {error}")
         return _play(step, len(request.history))
 
+    async def aclose(self) -> None:
+        await close(self.inner)
+
+
+async def close(model: Model) -> None:
+    """Close a model that holds connections, and leave any other alone."""
+    closing = getattr(model, "aclose", None)
+    if closing is not None:
+        await closing()
+
 
 def _step_of(turn: PresentTurn) -> Step:
     steps = read_script(turn.text.removeprefix(PREFIX))

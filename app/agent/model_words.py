@@ -1,0 +1,97 @@
+"""What the history's values become on the way to a model, whichever library sends them: a result that is not
+an output becomes a sentence, a file becomes bytes, an address or a sentence, a call id one that every
+provider takes.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from app.domain.call_state import Outcome
+
+_TOLD: dict[Outcome, str] = {
+    Outcome.ERROR: "This call failed: {value}",
+    Outcome.DENIED: "The user denied this call. Do not make it again unless the user asks for it.",
+    Outcome.ABANDONED: "This call was not answered: the user went on with the conversation instead.",
+    Outcome.TIMEOUT: "This call was not answered in time.",
+    Outcome.STOPPED: "The user stopped this call before it finished.",
+    Outcome.UNKNOWN: "This call was interrupted. Whether it took effect is not known; do not repeat it.",
+}
+
+
+def result_text(result: Mapping[str, Any]) -> str:
+    """What a model reads of a result (as in ``domain.history``) whose outcome is not ``ok``."""
+    outcome = Outcome(result["outcome"])
+    text = _TOLD[outcome].format(value=result["value"])
+    if outcome is Outcome.DENIED and result["value"]:
+        text += f" The user's reason: {result['value']}"
+    return text
+
+
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+PDF = "application/pdf"
+
+
+def given_file(part: Mapping[str, Any], *, fetches: Collection[str], any_type: bool) -> bytes | str | None:
+    """How a file part is given to a model: its bytes, ``None`` for its URL as it is, or a text in its place.
+
+    ``fetches``: the media types whose URL the provider fetches for itself; nothing is ever fetched from here.
+    ``any_type``: the provider reads every kind of file. A kind that a provider refuses would make it refuse
+    every later turn of the chat too, so it is told of the file instead."""
+    url, media_type = part["url"], part["mediaType"]
+    remote = _is_remote(url)
+    if remote and media_type in fetches:
+        return None
+    readable = any_type or media_type in IMAGES or media_type == PDF or media_type.startswith("text/")
+    data = _data_of(url) if readable else None
+    if data is not None:
+        return data
+    named = f" called {part['filename']}" if part.get("filename") else ""
+    where = f": {url}" if remote else ""
+    return f"[The user attached a file{named} ({media_type}) that cannot be opened here{where}]"
+
+
+def _is_remote(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def _data_of(url: str) -> bytes | None:
+    """The bytes of a data URL; ``None`` for any other URL, and for one that cannot be read."""
+    header, comma, body = url.partition(",")
+    if not comma or not header.lower().startswith("data:"):
+        return None
+    if not header.lower().endswith(";base64"):
+        return unquote_to_bytes(body)
+    try:
+        return base64.b64decode(unquote_to_bytes(body), validate=True)
+    except binascii.Error:
+        return None
+
+
+def portable_id(call_id: str) -> str:
+    """A call id that every provider takes, made of one that another provider, or a script, chose."""
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,40}", call_id):
+        return call_id
+    return "call_" + hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def read_input(args: str | Mapping[str, Any] | None, *, empty: Any = None) -> Any:
+    """A call's input as the model wrote it: parsed, or its raw text when that does not parse. For nothing at
+    all an empty object, or ``empty``."""
+    if not isinstance(args, str):
+        return dict(args or {})
+    if not args.strip():
+        return {} if empty is None else empty
+    with suppress(ValueError, RecursionError):
+        return json.loads(args)
+    return args

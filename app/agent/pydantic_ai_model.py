@@ -1,0 +1,316 @@
+"""The adapter for real models: the model port on ``pydantic_ai.direct``. The only file that imports
+pydantic-ai.
+
+Used for what it is good at, one streamed request to any provider: no agent loop, no tool runs, no retries
+(the step loop's), no downloads. Import it only when a model is configured; it takes seconds.
+
+Fails with ``ModelFailure`` only. What the provider said is the ``__cause__``, for the log; it may hold keys
+and prompts.
+
+Two things are checked here because the library lets them pass: a stream that ends without a finish reason was
+cut off, and a response that ran into its length limit may end in half a tool call. Both are
+``provider_bad_response``.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, cast
+
+import pydantic_ai
+from pydantic_ai import exceptions, messages
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.models import Model as LibraryModel
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from app.agent.model import (
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    ModelResponse,
+    ReasoningDelta,
+    TextDelta,
+    ToolInputDelta,
+    Usage,
+)
+from app.agent.model_words import IMAGES, PDF, given_file, portable_id, read_input, result_text
+from app.agent.plain import plain
+from app.domain.call_state import Outcome
+from app.domain.history import Entry
+from app.errors import Code
+
+
+class PydanticAiModel:
+    """Any model of pydantic-ai: by name (``openai:…`` is the Responses API, ``openai-chat:…`` chat
+    completions, honouring ``OPENAI_BASE_URL``), or a model instance of its own. One client is shared by all
+    steps.
+
+    ``settings`` are pydantic-ai model settings; a request's settings win. Raises ``ValueError`` for a model
+    that cannot be set up (unknown name, missing key or package)."""
+
+    def __init__(self, model: str | LibraryModel, settings: Mapping[str, Any] | None = None) -> None:
+        try:
+            self._model = infer_model(model)
+        except (exceptions.UserError, ImportError, ValueError) as error:
+            raise ValueError(" ".join(str(error).split())) from error
+        self._settings: dict[str, Any] = {"max_retries": 0, **(settings or {})}
+        client: Any = getattr(self._model, "client", None)
+        if isinstance(model, str) and hasattr(client, "max_retries"):
+            # As a setting it would make a copy of the client for each request; this client is ours.
+            client.max_retries = self._settings.pop("max_retries")
+
+    async def step(self, request: ModelRequest) -> AsyncIterator[ModelEvent | ModelResponse]:
+        try:
+            sent = _to_messages(request, self._model)
+            tools = [
+                ToolDefinition(
+                    name=spec.name,
+                    description=spec.description,
+                    parameters_json_schema=dict(spec.input_schema),
+                )
+                for spec in request.tools
+            ]
+            opened = model_request_stream(
+                self._model,
+                sent,
+                model_settings=cast("ModelSettings", {**self._settings, **request.settings}),
+                model_request_parameters=ModelRequestParameters(function_tools=tools),
+            )
+            async with opened as stream:
+                translate = _Translator()
+                async for event in stream:
+                    for ours in translate(event):
+                        yield ours
+                response = stream.get()
+                _refuse_unfinished(response, stream, self._model)
+        except ModelFailure:
+            raise
+        except Exception as error:
+            code, retry_after_s = _classified(error)
+            raise ModelFailure(code, retry_after_s=retry_after_s) from error
+        yield _from_response(response)
+
+    async def aclose(self) -> None:
+        """Close the connections to the provider. No step may follow."""
+        async with self._model:
+            pass  # leaving a model closes the client that was made for it
+
+
+# --- failures
+# ----------------------------------------------------------------------------------------------------
+
+# The first row whose type fits decides.
+_CODES: tuple[tuple[type[Exception], Code], ...] = (
+    (exceptions.ModelRateLimitError, Code.PROVIDER_RATE_LIMITED),
+    (exceptions.ModelQuotaExceededError, Code.PROVIDER_RATE_LIMITED),
+    (exceptions.ModelAuthenticationError, Code.PROVIDER_AUTH),
+    (exceptions.ModelContextWindowExceededError, Code.PROVIDER_CONTEXT_TOO_LONG),
+    (exceptions.ContentFilterError, Code.PROVIDER_CONTENT_FILTERED),
+    (exceptions.ModelTimeoutError, Code.PROVIDER_TIMEOUT),
+    (exceptions.ModelRequestTimeout, Code.PROVIDER_TIMEOUT),
+    (exceptions.ModelConnectionError, Code.PROVIDER_UNAVAILABLE),
+    (exceptions.ModelUnavailableError, Code.PROVIDER_UNAVAILABLE),
+    (exceptions.ModelServerError, Code.PROVIDER_UNAVAILABLE),
+    (TimeoutError, Code.PROVIDER_TIMEOUT),
+    (OSError, Code.PROVIDER_UNAVAILABLE),
+)
+
+
+def _classified(error: Exception) -> tuple[Code, float | None]:
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[-1]
+    told = error if isinstance(error, exceptions.ModelAPIError) else None
+    if told is not None and told.provider_error_code in ("content_filter", "content_policy_violation"):
+        return Code.PROVIDER_CONTENT_FILTERED, None
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code, told.retry_after if told is not None else None
+    # An error of no known kind: the provider's own, if it sent one in the stream; else something unreadable.
+    return Code.PROVIDER_UNAVAILABLE if told and told.in_stream else Code.PROVIDER_BAD_RESPONSE, None
+
+
+def _refuse_unfinished(
+    response: messages.ModelResponse, stream: StreamedResponse, model: LibraryModel
+) -> None:
+    """Raises ``ModelFailure`` for a response that is not a whole answer."""
+    reason = response.finish_reason
+    if reason == "content_filter":
+        raise ModelFailure(Code.PROVIDER_CONTENT_FILTERED)
+    if response.state != "complete" or reason == "error":
+        raise ModelFailure(Code.PROVIDER_BAD_RESPONSE)
+    if reason is None and model.system not in ("function", "test"):
+        raise ModelFailure(Code.PROVIDER_BAD_RESPONSE)
+    # For chat completions the library makes a "stop" of a reason that never came; only what the provider sent
+    # is kept raw.
+    invents = any(kind.__name__ == "OpenAIStreamedResponse" for kind in type(stream).__mro__)
+    if reason == "stop" and invents and "finish_reason" not in (response.provider_details or {}):
+        raise ModelFailure(Code.PROVIDER_BAD_RESPONSE)
+    if reason == "length":
+        for part in response.parts:
+            if isinstance(part, messages.ToolCallPart) and not isinstance(
+                read_input(part.args, empty=""), dict
+            ):
+                raise ModelFailure(Code.PROVIDER_BAD_RESPONSE)
+
+
+# --- what comes back
+# ---------------------------------------------------------------------------------------------
+
+
+class _Translator:
+    """The library's events as ours. Parts are numbered as they first say something."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._calls: dict[int, messages.ToolCallPart] = {}
+
+    def __call__(self, event: object) -> list[ModelEvent]:
+        if isinstance(event, messages.PartStartEvent):
+            return self._said(event.index, event.part)
+        if isinstance(event, messages.PartDeltaEvent):
+            return self._added(event.index, event.delta)
+        return []
+
+    def _said(self, index: int, part: messages.ModelResponsePart) -> list[ModelEvent]:
+        if isinstance(part, messages.TextPart) and part.content:
+            return [TextDelta(self._number(index, "text"), part.content)]
+        if isinstance(part, messages.ThinkingPart) and part.content:
+            return [ReasoningDelta(self._number(index, "reasoning"), part.content)]
+        if isinstance(part, messages.ToolCallPart):
+            self._calls[index] = part
+            return [self._input(index, part.args)]
+        return []
+
+    def _added(self, index: int, delta: messages.ModelResponsePartDelta) -> list[ModelEvent]:
+        if isinstance(delta, messages.TextPartDelta) and delta.content_delta:
+            return [TextDelta(self._number(index, "text"), delta.content_delta)]
+        if isinstance(delta, messages.ThinkingPartDelta) and delta.content_delta:
+            return [ReasoningDelta(self._number(index, "reasoning"), delta.content_delta)]
+        if isinstance(delta, messages.ToolCallPartDelta) and delta.args_delta and index in self._calls:
+            return [self._input(index, delta.args_delta)]
+        return []
+
+    def _input(self, index: int, args: str | Mapping[str, Any] | None) -> ToolInputDelta:
+        text = args if isinstance(args, str) else json.dumps(args) if args else ""
+        call = self._calls[index]
+        return ToolInputDelta(self._number(index, "call"), text, call.tool_call_id, call.tool_name)
+
+    def _number(self, index: int, kind: str) -> int:
+        return self._numbers.setdefault((index, kind), len(self._numbers))
+
+
+def _from_response(response: messages.ModelResponse) -> ModelResponse:
+    parts: list[dict[str, Any]] = []
+    kept: list[dict[str, Any]] = []
+    for part in response.parts:
+        own = {
+            key: value
+            for key in ("id", "signature", "provider_details")
+            if (value := getattr(part, key, None)) is not None
+        }
+        if isinstance(part, messages.TextPart) and part.content:
+            parts.append({"type": "text", "text": part.content})
+        elif isinstance(part, messages.ThinkingPart) and (part.content or own):
+            parts.append({"type": "reasoning", "text": part.content})
+        elif isinstance(part, messages.ToolCallPart):
+            call = {"id": part.tool_call_id, "tool": part.tool_name, "input": read_input(part.args)}
+            parts.append({"type": "call", **call})
+        elif isinstance(part, messages.FilePart):
+            parts.append({"type": "file", "mediaType": part.content.media_type, "url": part.content.data_uri})
+        else:
+            continue
+        kept.append(own)
+    provider = {"name": response.provider_name, "version": pydantic_ai.__version__, "body": plain(kept)}
+    usage = Usage(response.usage.input_tokens, response.usage.output_tokens)
+    return ModelResponse(plain(parts), usage, provider if response.provider_name and any(kept) else None)
+
+
+# --- what is sent
+# ------------------------------------------------------------------------------------------------
+
+
+def _to_messages(request: ModelRequest, model: LibraryModel) -> list[messages.ModelMessage]:
+    sent: list[messages.ModelMessage] = []
+    rename: Callable[[str], str] = str
+    for entry in request.history:
+        if entry["role"] == "user":
+            content = [_user_content(part, model) for part in entry["parts"]]
+            sent.append(messages.ModelRequest([messages.UserPromptPart(content)]))
+        elif entry["role"] == "tool":
+            sent.append(messages.ModelRequest([_tool_return(result, rename) for result in entry["results"]]))
+        else:
+            own = _own_details(entry, model)
+            rename = str if own is not None else portable_id
+            if parts := _response_parts(entry, own, rename):
+                sent.append(messages.ModelResponse(parts, provider_name=model.system))
+    last = sent[-1] if sent else None
+    if request.instructions:
+        if not isinstance(last, messages.ModelRequest):
+            sent.append(last := messages.ModelRequest([]))
+        last.instructions = request.instructions
+    return sent
+
+
+def _own_details(entry: Entry, model: LibraryModel) -> Sequence[Mapping[str, Any]] | None:
+    """What this provider wants to see again of each part; ``None`` when another one, or nobody, made the
+    response."""
+    provider: Mapping[str, Any] = entry.get("provider") or {}
+    body = provider.get("body")
+    if provider.get("name") != model.system or not isinstance(body, list):
+        return None
+    details = cast("list[Any]", body)
+    return details if len(details) == len(entry["parts"]) else None
+
+
+def _response_parts(
+    entry: Entry, own: Sequence[Mapping[str, Any]] | None, rename: Callable[[str], str]
+) -> list[messages.ModelResponsePart]:
+    parts: list[messages.ModelResponsePart] = []
+    provider_name = entry["provider"]["name"] if own is not None else None
+    for index, part in enumerate(entry["parts"]):
+        details: dict[str, Any] = dict(own[index]) if own is not None else {}
+        if details:
+            details["provider_name"] = provider_name
+        if part["type"] == "text" and part["text"]:
+            parts.append(messages.TextPart(part["text"], **details))
+        elif part["type"] == "reasoning" and details:  # without its signature no provider wants it back
+            parts.append(messages.ThinkingPart(part["text"], **details))
+        elif part["type"] == "call":
+            given = part["input"] if isinstance(part["input"], dict) else {"INVALID_JSON": part["input"]}
+            parts.append(messages.ToolCallPart(part["tool"], given, rename(part["id"]), **details))
+    return parts
+
+
+def _tool_return(result: Mapping[str, Any], rename: Callable[[str], str]) -> messages.ToolReturnPart:
+    call_id = rename(result["id"])
+    if result["outcome"] == Outcome.OK:
+        content = (
+            result["value"] if result["value"] is not None else "null"
+        )  # an empty text would look like a failure
+        return messages.ToolReturnPart(result["tool"], content, call_id)
+    outcome = {Outcome.ERROR: "failed", Outcome.DENIED: "denied"}.get(
+        Outcome(result["outcome"]), "interrupted"
+    )
+    return messages.ToolReturnPart(result["tool"], result_text(result), call_id, outcome=cast("Any", outcome))
+
+
+# Who fetches a URL for itself; for any other provider the library would fetch it from here.
+_FETCHES: dict[str, frozenset[str]] = {
+    "OpenAIChatModel": IMAGES,
+    "OpenAIResponsesModel": IMAGES | {PDF},
+    "AnthropicModel": IMAGES | {PDF},
+}
+
+
+def _user_content(part: Mapping[str, Any], model: LibraryModel) -> messages.UserContent:
+    if part["type"] == "text":
+        return part["text"]
+    fetches = _FETCHES.get(type(model).__name__, frozenset())
+    given = given_file(part, fetches=fetches, any_type=model.system.startswith("google"))
+    if isinstance(given, str):
+        return given
+    if given is not None:
+        return messages.BinaryContent(given, media_type=part["mediaType"])
+    kind = messages.DocumentUrl if part["mediaType"] == PDF else messages.ImageUrl
+    return kind(part["url"], media_type=part["mediaType"])

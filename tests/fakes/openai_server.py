@@ -1,0 +1,191 @@
+"""A loopback server that speaks the streamed chat completions of OpenAI, well and badly.
+
+Each request takes the next of ``replies``; ``requests`` records what it sent. A reply is a coroutine function
+that writes a whole HTTP response. Error bodies hold ``SECRET``, which must never leave the process.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+SECRET = "sk-planted-secret"
+
+Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass
+class OpenAIServer:
+    url: str = ""
+    replies: list[Reply] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    connections: int = 0
+    open: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    @property
+    def sent(self) -> list[dict[str, Any]]:
+        """The messages of the newest request."""
+        return self.requests[-1]["messages"]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.open.add(writer)
+        try:
+            while head := await _read_head(reader):
+                self.requests.append(json.loads(await reader.readexactly(head)))
+                await self.replies.pop(0)(writer)
+                if writer.is_closing():
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self.open.discard(writer)
+            writer.close()
+
+
+async def _read_head(reader: asyncio.StreamReader) -> int:
+    """The content length of the next request; 0 when the peer has gone."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return 0
+    lines = head.decode().lower().split("\r\n")
+    return next(int(line.split(":")[1]) for line in lines if line.startswith("content-length:"))
+
+
+@asynccontextmanager
+async def openai_server() -> AsyncIterator[OpenAIServer]:
+    fake = OpenAIServer()
+    server = await asyncio.start_server(fake.serve, "127.0.0.1", 0)
+    fake.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    try:
+        yield fake
+    finally:
+        server.close()
+        for writer in fake.open:
+            writer.transport.abort()
+
+
+# --- chunks
+# ------------------------------------------------------------------------------------------------------
+
+
+def delta(finish: str | None = None, **fields: Any) -> dict[str, Any]:
+    choice = {"index": 0, "delta": fields, "finish_reason": finish}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+    }
+
+
+def text(piece: str) -> dict[str, Any]:
+    return delta(content=piece)
+
+
+def call_start(index: int, call_id: str, tool: str, arguments: str = "") -> dict[str, Any]:
+    function = {"name": tool, "arguments": arguments}
+    return delta(tool_calls=[{"index": index, "id": call_id, "type": "function", "function": function}])
+
+
+def call_more(index: int, arguments: str) -> dict[str, Any]:
+    return delta(tool_calls=[{"index": index, "function": {"arguments": arguments}}])
+
+
+def usage(prompt: int, completion: int) -> dict[str, Any]:
+    counted = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    return {**delta(), "choices": [], "usage": counted}
+
+
+# --- replies
+# -----------------------------------------------------------------------------------------------------
+
+
+def stream(*chunks: dict[str, Any]) -> Reply:
+    """A whole stream, as it should be."""
+
+    async def reply(writer: asyncio.StreamWriter) -> None:
+        _open_stream(writer)
+        _write_chunks(writer, chunks)
+        _write(writer, b"data: [DONE]\n\n")
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+
+    return reply
+
+
+def answer(words: str = "ok") -> Reply:
+    return stream(delta(role="assistant"), text(words), delta("stop"), usage(3, 2))
+
+
+def drop(*chunks: dict[str, Any]) -> Reply:
+    """The socket is closed in the middle of the stream."""
+
+    async def reply(writer: asyncio.StreamWriter) -> None:
+        _open_stream(writer)
+        _write_chunks(writer, chunks)
+        await writer.drain()
+        writer.transport.abort() if not chunks else writer.close()
+
+    return reply
+
+
+def refuse(status: int, code: str, *, error_type: str = "error", retry_after: str | None = None) -> Reply:
+    """An error instead of a stream."""
+
+    async def reply(writer: asyncio.StreamWriter) -> None:
+        error = {"message": f"refused {SECRET}", "type": error_type, "code": code, "param": None}
+        body = json.dumps({"error": error}).encode()
+        head = f"HTTP/1.1 {status} No\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        if retry_after is not None:
+            head += f"retry-after: {retry_after}\r\n"
+        writer.write(head.encode() + b"\r\n" + body)
+        await writer.drain()
+
+    return reply
+
+
+def error_chunk() -> dict[str, Any]:
+    """An error inside the stream."""
+    return {"error": {"message": f"broke {SECRET}", "type": "server_error", "code": "server_error"}}
+
+
+def silence() -> Reply:
+    """Nothing at all, until the client gives up."""
+
+    async def reply(writer: asyncio.StreamWriter) -> None:
+        _open_stream(writer)
+        await writer.drain()
+        await writer.wait_closed()
+
+    return reply
+
+
+def raw(data: bytes) -> Reply:
+    """A stream with this text as its only event."""
+
+    async def reply(writer: asyncio.StreamWriter) -> None:
+        _open_stream(writer)
+        _write(writer, b"data: " + data + b"\n\n")
+        _write(writer, b"data: [DONE]\n\n")
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+
+    return reply
+
+
+def _open_stream(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+
+
+def _write_chunks(writer: asyncio.StreamWriter, chunks: Sequence[dict[str, Any]]) -> None:
+    for chunk in chunks:
+        _write(writer, b"data: " + json.dumps(chunk).encode() + b"\n\n")
+
+
+def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
