@@ -13,7 +13,7 @@ cut off, and a response that ran into its length limit may end in half a tool ca
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, cast
 
 import pydantic_ai
@@ -60,7 +60,7 @@ class PydanticAiModel:
             # As a setting it would make a copy of the client for each request; this client is ours.
             client.max_retries = self._settings.pop("max_retries")
 
-    async def step(self, request: ModelRequest) -> AsyncIterator[ModelEvent | ModelResponse]:
+    async def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
         try:
             sent = _to_messages(request, self._model)
             tools = [

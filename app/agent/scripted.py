@@ -19,7 +19,7 @@ history.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, cast
@@ -72,7 +72,7 @@ class ScriptedModel:
     def __init__(self, inner: Model) -> None:
         self.inner = inner
 
-    def step(self, request: ModelRequest) -> AsyncIterator[ModelEvent | ModelResponse]:
+    def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
         turn = present_turn(request.history)
         if not turn.text.startswith(PREFIX):
             return self.inner.step(request)
@@ -104,7 +104,7 @@ def _step_of(turn: PresentTurn) -> Step:
     return Step(text="done " + json.dumps(told, separators=(",", ":"), ensure_ascii=False))
 
 
-async def _play(step: Step, size: int) -> AsyncIterator[ModelEvent | ModelResponse]:
+async def _play(step: Step, size: int) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
     parts: list[dict[str, Any]] = []
     await _wait(step.first_ms)
     if step.reasoning:

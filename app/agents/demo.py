@@ -8,7 +8,7 @@ Deterministic, and a pure function of the history, so that a run goes on the sam
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ class RuleModel:
         self._rules = rules
         self._delay_s = delay_s
 
-    async def step(self, request: ModelRequest) -> AsyncIterator[ModelEvent | ModelResponse]:
+    async def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
         turn = present_turn(request.history)
         reply = self._rules(turn)
         parts: list[dict[str, Any]] = [{"type": "text", "text": reply.text}]
