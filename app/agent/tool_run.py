@@ -64,10 +64,9 @@ def invalid_input(error: InvalidInput) -> ToolResult:
     return _error("tool_invalid_input", BAD_INPUT, f"{BAD_INPUT} {error}")
 
 
-def unknown_tool(name: str, known: list[str]) -> ToolResult:
+def unknown_tool() -> ToolResult:
     """The result of a call of a tool that the agent has not got."""
-    hint = f"There is no tool {name[:64]!r}." + (f" There are: {', '.join(known)}." if known else "")
-    return _error("tool_unknown", NO_SUCH_TOOL, plain(hint))
+    return _error("tool_unknown", NO_SUCH_TOOL)
 
 
 async def run_tool(
