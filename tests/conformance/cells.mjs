@@ -1,6 +1,6 @@
 // The matrix: every scenario on every release, predicate and state that it applies to.
 
-import approvals, { onlyToolCalls } from './scenarios/approvals.mjs';
+import approvals from './scenarios/approvals.mjs';
 import clientTools from './scenarios/client-tools.mjs';
 import counterExample from './scenarios/counter-example.mjs';
 import failures from './scenarios/failures.mjs';
@@ -8,6 +8,7 @@ import history, { withApprovals as historyWithApprovals } from './scenarios/hist
 import mixed from './scenarios/mixed.mjs';
 import refusedApprovals from './scenarios/refused-approvals.mjs';
 import { waiting, waitingForApproval } from './scenarios/reload.mjs';
+import requests, { withApprovals as requestsWithApprovals } from './scenarios/requests.mjs';
 import retry from './scenarios/retry.mjs';
 import stop from './scenarios/stop.mjs';
 import subagents, { withApprovals as subagentApprovals } from './scenarios/subagents.mjs';
@@ -15,21 +16,26 @@ import submit from './scenarios/submit.mjs';
 import turns from './scenarios/turns.mjs';
 import { hasApprovals, HOOK_VERSIONS, PREDICATES, STATES, VERSIONS } from './versions.mjs';
 
-const EVERYWHERE = [turns, clientTools, waiting, retry, submit, stop, history, failures, subagents, counterExample];
-const WITH_APPROVALS = [approvals, mixed, waitingForApproval, refusedApprovals, historyWithApprovals, subagentApprovals];
+const EVERYWHERE = [turns, clientTools, waiting, requests, retry, submit, stop, history, failures, subagents, counterExample];
+const WITH_APPROVALS = [
+  approvals,
+  mixed,
+  waitingForApproval,
+  refusedApprovals,
+  requestsWithApprovals,
+  historyWithApprovals,
+  subagentApprovals,
+];
 
 const predicatesOf = version => PREDICATES.filter(predicate => predicate !== 'approvals' || hasApprovals(version));
-
-function applies(name, { predicate }) {
-  return onlyToolCalls.has(name) ? predicate === 'tool-calls' : true;
-}
 
 /** All cells as `{ name, version, predicate, state, run }`, those of one scenario side by side. */
 export function cells(versions = VERSIONS) {
   const found = [];
   const add = (scenarios, conditions) => {
-    for (const [name, run] of Object.entries(scenarios)) {
-      if (applies(name, conditions)) found.push({ ...conditions, run, name: `${name} [${Object.values(conditions).join(' ')}]` });
+    for (const [scenario, run] of Object.entries(scenarios)) {
+      if (run.predicates && !run.predicates.includes(conditions.predicate)) continue;
+      found.push({ ...conditions, run, name: `${scenario} [${Object.values(conditions).join(' ')}]` });
     }
   };
   for (const version of versions) {

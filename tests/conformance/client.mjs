@@ -26,13 +26,17 @@ export class Client {
   #evaluations = 0;
   #loseNext = false;
 
-  constructor({ release, predicate, state, api, chatId, messages = [], resume = false }) {
+  constructor({ release, predicate, state, api, chatId, messages = [], resume = false, prepare }) {
     const stock = predicateOf(release.ai, predicate);
     this.chat = createChat(release, state, {
       id: chatId,
       messages: structuredClone(messages),
       resume,
-      transport: new release.ai.DefaultChatTransport({ api, fetch: (...request) => this.#fetch(...request) }),
+      transport: new release.ai.DefaultChatTransport({
+        api,
+        fetch: (...request) => this.#fetch(...request),
+        prepareSendMessagesRequest: prepare && (request => ({ body: prepare(request) })),
+      }),
       sendAutomaticallyWhen: options => {
         this.#evaluations += 1;
         return stock(options);
@@ -209,7 +213,7 @@ export class Client {
 }
 
 // The message that the answer must append to: the one that is named when it is an assistant's, else the trailing one.
-function continuedId({ messages, messageId, trigger }) {
+function continuedId({ message, messages = [message], messageId, trigger }) {
   if (trigger !== 'submit-message') return undefined;
   const last = messages.at(-1);
   if (last?.role !== 'assistant') return undefined;

@@ -39,6 +39,7 @@ function inHookThread(workerData, report) {
 if (options.list) {
   for (const { name } of chosen) console.log(name);
 } else {
+  await fetch(options.url); // nothing can be said about a server that is not there
   const began = Date.now();
   const report = line => console.log(line);
   const sideBySide = Number(options['side-by-side']);

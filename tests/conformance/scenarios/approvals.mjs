@@ -1,5 +1,6 @@
 // Server tools that wait for a yes. ai 5 has no approvals, so none of these runs there.
 
+import { onlyWith } from '../applies.mjs';
 import { script } from '../cell.mjs';
 import { equal } from '../failure.mjs';
 
@@ -75,13 +76,10 @@ export default {
     await t.finish(client, { posts: 3, parts });
   },
 
-  'a stock predicate that never sends an approval': async t => {
+  'a stock predicate that never sends an approval': onlyWith('tool-calls', async t => {
     const client = await t.begin([{ calls: [email()] }]);
     await t.act(client, () => client.decide('mail', true), 0);
     const { status } = await t.finish(client, { posts: 1, parts: ['|', 'send_email:approval-responded'], compare: false });
     equal(status, 'suspended', 'status of the run');
-  },
+  }),
 };
-
-/** Rows where only the tool-calls predicate is meant. */
-export const onlyToolCalls = new Set(['a stock predicate that never sends an approval']);

@@ -1,5 +1,6 @@
 // A page that is loaded anew: in each waiting state, in mid-run, and when all is over.
 
+import { unanswered } from '../applies.mjs';
 import { script } from '../cell.mjs';
 import { check, equal } from '../failure.mjs';
 import { email } from './approvals.mjs';
@@ -41,14 +42,14 @@ export const waiting = {
     await t.finish(page, { posts: 1, parts: ['|', ...parts, '|', 'text'] });
   },
 
-  'reload after the turn is over': async t => {
+  'reload after the turn is over': unanswered(async t => {
     const client = await t.begin([{ text: 'One.' }]);
     const page = await t.load({ sameAs: client });
     await t.act(page, () => page.resume(), 0);
     equal(page.exchanges.map(exchange => exchange.status), [204], 'nothing to resume');
     await t.act(page, () => page.send(script([{ text: 'Two.' }])), 1);
     await t.finish(page, { posts: 1, turns: 2, parts: ['|', 'text'] });
-  },
+  }),
 
   'resume of a chat that waits': async t => {
     const page = await t.load({ sameAs: await t.begin([{ calls: [locate] }]) });
@@ -58,21 +59,21 @@ export const waiting = {
     await t.finish(page, { posts: 1, parts: ['|', 'get_location:output-available', '|', 'text'] });
   },
 
-  'reload in mid-run': async t => {
+  'reload in mid-run': unanswered(async t => {
     const live = t.open();
     live.send(script([{ calls: [{ tool: 'get_weather', input: { city: 'Oslo' }, id: 'w' }] }, slowText]));
     await live.until(() => live.telling, 'text arrives');
     const { messages, live: isLive } = await t.snapshot();
     equal([isLive, messages.map(message => message.role)], [true, ['user']], 'the snapshot of a live run');
     await resumed(t, live, { posts: 1, parts: ['|', 'get_weather:output-available!', '|', 'text'] });
-  },
+  }),
 
-  'reload in mid-run of the second turn': async t => {
+  'reload in mid-run of the second turn': unanswered(async t => {
     const live = await t.begin([{ text: 'One.' }]);
     live.send(script([slowText]));
     await live.until(() => live.messages.length === 4 && live.telling, 'text arrives');
     await resumed(t, live, { posts: 2, turns: 2, parts: ['|', 'text'] });
-  },
+  }),
 
   'reload while the continuation of an answer runs': async t => {
     const live = await t.begin([{ text: 'Where?', calls: [locate] }, slowText]);
@@ -93,7 +94,7 @@ export const waiting = {
     await t.finish(page, { posts: 1, parts: ['|', 'get_location:output-available', 'slow:output-available!', '|', 'text'] });
   },
 
-  'the run ends between the snapshot and the resume': async t => {
+  'the run ends between the snapshot and the resume': unanswered(async t => {
     const live = t.open();
     live.send(script([{ ...slowText, chunks: 6 }]));
     await live.until(() => live.telling, 'text arrives');
@@ -103,18 +104,18 @@ export const waiting = {
     await t.act(page, () => page.resume(), 0);
     check(page.exchanges[0].status === 200, () => `the resume answered ${page.exchanges[0].status}`);
     await t.finish(page, { posts: 0, parts: ['|', 'text'] });
-  },
+  }),
 
-  'two pages resume at once': async t => {
+  'two pages resume at once': unanswered(async t => {
     const live = t.open();
     live.send(script([slowText]));
     await live.until(() => live.telling, 'text arrives');
     const pages = await Promise.all([t.load(), t.load()]);
     await live.settled();
     await Promise.all(pages.map(page => t.finish(page, { posts: 0, parts: ['|', 'text'] })));
-  },
+  }),
 
-  'a closed socket does not stop the run': async t => {
+  'a closed socket does not stop the run': unanswered(async t => {
     const live = t.open();
     live.send(script([slowText]));
     await live.until(() => live.telling, 'text arrives');
@@ -122,7 +123,7 @@ export const waiting = {
     const page = await t.load();
     await t.finish(page, { posts: 0, parts: ['|', 'text'] });
     equal(page.last.parts.at(-1).text, slowText.text, 'the whole text');
-  },
+  }),
 };
 
 export const waitingForApproval = {

@@ -1,5 +1,6 @@
 // The same message posted again: by a retry button, after a lost response, by another page.
 
+import { unanswered } from '../applies.mjs';
 import { script } from '../cell.mjs';
 import { check, equal } from '../failure.mjs';
 
@@ -11,7 +12,7 @@ const slowText = { text: 'A long answer that takes its time to be told.', chunks
 const again = (t, client) => t.open({ messages: client.exchanges[0].body.messages });
 
 export default {
-  'retried POST attaches to the live run': async t => {
+  'retried POST attaches to the live run': unanswered(async t => {
     const first = t.open();
     first.send(script([slowText]));
     await first.until(() => first.telling, 'text arrives');
@@ -22,16 +23,16 @@ export default {
     const [snapshot] = await Promise.all([t.finish(first, expected), t.finish(second, expected)]);
     equal(snapshot.messages.length, 2, 'stored messages');
     equal(second.last.id, first.last.id, 'message id');
-  },
+  }),
 
-  'retried POST of a settled turn is replayed': async t => {
+  'retried POST of a settled turn is replayed': unanswered(async t => {
     const first = await t.begin([{ calls: [{ tool: 'get_weather', input: { city: 'Oslo' }, id: 'w' }] }, { text: 'Mild.' }]);
     const { run } = await t.snapshot();
     const second = again(t, first);
     await t.act(second, () => second.submit(), 1);
     const snapshot = await t.finish(second, { posts: 1, parts: ['|', 'get_weather:output-available!', '|', 'text'] });
     equal([snapshot.run.id, snapshot.messages.length], [run.id, 2], 'the run and the stored messages');
-  },
+  }),
 
   'retried POST of a waiting turn, then answered': async t => {
     const second = again(t, await t.begin([{ text: 'Where?', calls: [locate] }]));
@@ -50,7 +51,7 @@ export default {
     await t.finish(second, { posts: 1, parts: ['|', 'get_location:output-available', '|', 'text'] });
   },
 
-  'a lost response, then sent again': async t => {
+  'a lost response, then sent again': unanswered(async t => {
     const client = t.open();
     client.loseNextResponse();
     await t.act(client, () => client.send(script([slowText])), 1);
@@ -58,7 +59,7 @@ export default {
     await t.act(client, () => client.submit(), 1);
     const { messages } = await t.finish(client, { posts: 2, parts: ['|', 'text'] });
     equal(messages.length, 2, 'stored messages');
-  },
+  }),
 
   'a lost response to an answer, then sent again': async t => {
     const client = await t.begin([{ calls: [locate] }, slowText]);
@@ -69,7 +70,7 @@ export default {
     await t.finish(client, { posts: 3, parts: ['|', 'get_location:output-available', '|', 'text'] });
   },
 
-  'retry button while the run is live': async t => {
+  'retry button while the run is live': unanswered(async t => {
     const client = t.open();
     client.send(script([slowText]));
     await client.until(() => client.telling, 'text arrives');
@@ -78,9 +79,9 @@ export default {
     await t.act(client, () => client.regenerate(), 1);
     const { messages } = await t.finish(client, { posts: 2, parts: ['|', 'text'] });
     check(messages.length === 2, `${messages.length} stored messages`);
-  },
+  }),
 
-  'send again after stop() of the page': async t => {
+  'send again after stop() of the page': unanswered(async t => {
     const client = t.open();
     client.send(script([slowText]));
     await client.until(() => client.telling, 'text arrives');
@@ -90,5 +91,5 @@ export default {
     await t.act(client, () => client.submit(), 1);
     t.refusal(client, 409, { code: 'state_run_active' });
     await t.finish(client, { posts: 2, status: 'error', compare: false });
-  },
+  }),
 };

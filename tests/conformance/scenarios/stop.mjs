@@ -1,5 +1,6 @@
 // Stop, which is the server's own route: the client's stop() only closes a socket.
 
+import { unanswered } from '../applies.mjs';
 import { script } from '../cell.mjs';
 import { check, equal } from '../failure.mjs';
 import { storedOutline } from '../view.mjs';
@@ -21,7 +22,7 @@ function aborted(client) {
 }
 
 export default {
-  'stop while text is told': async t => {
+  'stop while text is told': unanswered(async t => {
     const client = t.open();
     client.send(script([slowText]));
     await client.until(() => client.telling, 'text arrives');
@@ -30,25 +31,25 @@ export default {
     aborted(client);
     equal([status, run.status], ['idle', 'stopped'], 'status after the stop');
     check(slowText.text.startsWith(client.last.parts.at(-1).text), 'the text so far is kept');
-  },
+  }),
 
-  'stop while a server tool runs': async t => {
+  'stop while a server tool runs': unanswered(async t => {
     const client = t.open();
     client.send(script([{ text: 'Wait.', calls: [{ tool: 'slow', input: { ms: 20_000 }, id: 'slow' }] }]));
     await client.until(() => client.part('slow'), 'the call is shown');
     await stop(t);
     await t.finish(client, { posts: 1, parts: ['|', 'text', 'slow:output-error!'] });
     aborted(client);
-  },
+  }),
 
-  'stop while a client tool waits, then another turn': async t => {
+  'stop while a client tool waits, then another turn': unanswered(async t => {
     await t.begin([{ text: 'Where?', calls: [locate] }]);
     await stop(t);
     const page = await t.load();
     equal(storedOutline(page.last), ['|', 'text', 'get_location:output-error!'], 'the stopped message');
     await t.act(page, () => page.send(script([{ text: 'Fine.' }])), 1);
     await t.finish(page, { posts: 1, turns: 2, parts: ['|', 'text'] });
-  },
+  }),
 
   'stop before the continuation has said anything': async t => {
     const client = await t.begin([{ calls: [locate] }, { first_ms: 20_000, text: 'Never told.' }]);
@@ -68,7 +69,7 @@ export default {
     await t.finish(client, { posts: 2, parts: ['|', 'get_location:output-available', '|', 'text'] });
   },
 
-  'stop, then retry': async t => {
+  'stop, then retry': unanswered(async t => {
     const client = t.open();
     client.send(script([slowText]));
     await client.until(() => client.telling, 'text arrives');
@@ -78,9 +79,9 @@ export default {
     const { run } = await t.finish(client, { posts: 2, parts: ['|', 'text'] });
     check(run.id !== runId && run.status === 'completed', () => `the retry is ${JSON.stringify(run)}`);
     equal(client.last.parts.at(-1).text, slowText.text, 'the whole text');
-  },
+  }),
 
-  'a late stop cannot stop the next run': async t => {
+  'a late stop cannot stop the next run': unanswered(async t => {
     const client = await t.begin([{ text: 'One.' }]);
     const { run } = await t.snapshot();
     client.send(script([slowText]));
@@ -89,12 +90,12 @@ export default {
     equal(status, 200, 'HTTP status of the stop');
     await t.finish(client, { posts: 2, turns: 2, parts: ['|', 'text'] });
     equal(client.last.parts.at(-1).text, slowText.text, 'the whole text');
-  },
+  }),
 
-  'stop when all is over': async t => {
+  'stop when all is over': unanswered(async t => {
     const client = await t.begin([{ text: 'One.' }]);
     const { status, body } = await t.server.stop(t.chatId);
     equal([status, 'error' in body], [200, false], 'the stop');
     await t.finish(client, { posts: 1, parts: ['|', 'text'] });
-  },
+  }),
 };

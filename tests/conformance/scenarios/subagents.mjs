@@ -1,5 +1,6 @@
 // Calls that a sub-agent makes appear in the root's message and are answered like its own.
 
+import { unanswered } from '../applies.mjs';
 import { script } from '../cell.mjs';
 import { equal } from '../failure.mjs';
 import { isTool, toolName } from '../view.mjs';
@@ -16,11 +17,11 @@ const states = client =>
   Object.fromEntries(client.last.parts.filter(isTool).map(part => [part.toolCallId, `${toolName(part)}:${part.state}${part.providerExecuted ? '!' : ''}`]));
 
 export default {
-  'sub-agent that needs nobody': async t => {
+  'sub-agent that needs nobody': unanswered(async t => {
     const search = { tool: 'search_notes', input: { query: 'x' }, id: 'search' };
     const client = await t.begin([{ calls: [research('r', [{ calls: [search] }, { text: 'Found.' }])] }]);
     await t.finish(client, { posts: 1, parts: ['|', 'research:output-available!', '|', 'text'] });
-  },
+  }),
 
   'client call of a sub-agent answered': async t => {
     const client = await t.begin([{ calls: [research('r', [{ calls: [ask('q')] }])] }]);

@@ -1,5 +1,6 @@
 // The submit contract: what a request with answers gets when they do not simply continue the run.
 
+import { unanswered } from '../applies.mjs';
 import { script } from '../cell.mjs';
 import { equal } from '../failure.mjs';
 
@@ -106,12 +107,12 @@ export default {
     await t.finish(client, { posts: 3, parts: ['|', 'get_location:output-available', '|', 'text'] });
   },
 
-  'nothing to answer: the list sent again when all is over': async t => {
+  'nothing to answer: the list sent again when all is over': unanswered(async t => {
     const client = await t.begin([{ text: 'All said.' }]);
     await t.act(client, () => client.submit(), 1);
     isHarmlessStep(client);
     await t.finish(client, { posts: 2, parts: ['|', 'text'] });
-  },
+  }),
 
   'new_run: another page answers while the continuation is told': async t => {
     const client = await t.begin([{ calls: [locate()] }, slowText]);
