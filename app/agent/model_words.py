@@ -8,11 +8,12 @@ import binascii
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from app.agent.plain import plain
 from app.domain.call_state import Outcome
 
 _TOLD: dict[Outcome, str] = {
@@ -36,23 +37,32 @@ def result_text(result: Mapping[str, Any]) -> str:
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 PDF = "application/pdf"
+_TEXTS = frozenset({"application/json", "application/xml", "application/yaml"})
+# Who fetches the URL of which file for itself, by the library's name of the adapter. For anybody else the
+# library would fetch it from here, wherever it points.
+_FETCHES: dict[str, frozenset[str]] = {
+    "OpenAIChatModel": IMAGES,
+    "OpenAIResponsesModel": IMAGES | {PDF},
+    "AnthropicModel": IMAGES | {PDF},
+}
+_READS_ANYTHING = frozenset({"GoogleModel"})
 
 
-def given_file(part: Mapping[str, Any], *, fetches: Collection[str], any_type: bool) -> bytes | str | None:
+def given_file(part: Mapping[str, Any], *, adapter: str) -> bytes | str | None:
     """How a file part is given to a model: its bytes, ``None`` for its URL as it is, or a text in its place.
 
-    ``fetches``: the media types whose URL the provider fetches for itself; nothing is ever fetched from here.
-    ``any_type``: the provider reads every kind of file. A kind that a provider refuses would make it refuse
-    every later turn of the chat too, so it is told of the file instead."""
+    Nothing is ever fetched from here. A kind of file that a provider refuses would make it refuse every later
+    turn of the chat too, so it is told of the file instead."""
     url, media_type = part["url"], part["mediaType"]
-    remote = _is_remote(url)
-    if remote and media_type in fetches:
-        return None
-    readable = any_type or media_type in IMAGES or media_type == PDF or media_type.startswith("text/")
-    data = _data_of(url) if readable else None
-    if data is not None:
-        return data
     named = f" called {part['filename']}" if part.get("filename") else ""
+    remote = _is_remote(url)
+    if remote and media_type in _FETCHES.get(adapter, ()):
+        return None
+    data = _data_of(url)
+    if data is not None and (media_type.startswith("text/") or media_type in _TEXTS):
+        return f"[The user attached a file{named} ({media_type}):]\n{data.decode('utf-8', 'replace')}"
+    if data is not None and (adapter in _READS_ANYTHING or media_type in IMAGES or media_type == PDF):
+        return data
     where = f": {url}" if remote else ""
     return f"[The user attached a file{named} ({media_type}) that cannot be opened here{where}]"
 
@@ -86,12 +96,11 @@ def portable_id(call_id: str) -> str:
 
 
 def read_input(args: str | Mapping[str, Any] | None, *, empty: Any = None) -> Any:
-    """A call's input as the model wrote it: parsed, or its raw text when that does not parse. For nothing at
-    all an empty object, or ``empty``."""
-    if not isinstance(args, str):
-        return dict(args or {})
-    if not args.strip():
+    """A call's input as the model wrote it: parsed to plain JSON, or its raw text when that cannot be done. For
+    nothing at all an empty object, or ``empty``."""
+    if not args or (isinstance(args, str) and not args.strip()):
         return {} if empty is None else empty
+    text = args if isinstance(args, str) else json.dumps(args)
     with suppress(ValueError, RecursionError):
-        return json.loads(args)
-    return args
+        return plain(json.loads(text))
+    return plain(text)

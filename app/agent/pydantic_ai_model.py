@@ -32,9 +32,10 @@ from app.agent.model import (
     ReasoningDelta,
     TextDelta,
     ToolInputDelta,
+    ToolSpec,
     Usage,
 )
-from app.agent.model_words import IMAGES, PDF, given_file, portable_id, read_input, result_text
+from app.agent.model_words import PDF, given_file, portable_id, read_input, result_text
 from app.agent.plain import plain
 from app.domain.call_state import Outcome
 from app.domain.history import Entry
@@ -63,21 +64,12 @@ class PydanticAiModel:
     async def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
         try:
             sent = _to_messages(request, self._model)
-            tools = [
-                ToolDefinition(
-                    name=spec.name,
-                    description=spec.description,
-                    parameters_json_schema=dict(spec.input_schema),
-                )
-                for spec in request.tools
-            ]
-            opened = model_request_stream(
-                self._model,
-                sent,
-                model_settings=cast("ModelSettings", {**self._settings, **request.settings}),
-                model_request_parameters=ModelRequestParameters(function_tools=tools),
-            )
-            async with opened as stream:
+            settings = cast("ModelSettings", {**self._settings, **request.settings})
+            tools = [_tool(spec) for spec in request.tools]
+            offered = ModelRequestParameters(function_tools=tools)
+            async with model_request_stream(
+                self._model, sent, model_settings=settings, model_request_parameters=offered
+            ) as stream:
                 translate = _Translator()
                 async for event in stream:
                     for ours in translate(event):
@@ -89,7 +81,7 @@ class PydanticAiModel:
         except Exception as error:
             code, retry_after_s = _classified(error)
             raise ModelFailure(code, retry_after_s=retry_after_s) from error
-        yield _from_response(response)
+        yield _from_response(response, self._model)
 
     async def aclose(self) -> None:
         """Close the connections to the provider. No step may follow."""
@@ -134,24 +126,17 @@ def _refuse_unfinished(
     response: messages.ModelResponse, stream: StreamedResponse, model: LibraryModel
 ) -> None:
     """Raises ``ModelFailure`` for a response that is not a whole answer."""
-    reason = response.finish_reason
+    reason, raw = response.finish_reason, (response.provider_details or {}).get("finish_reason")
     if reason == "content_filter":
         raise ModelFailure(Code.PROVIDER_CONTENT_FILTERED)
-    if response.state != "complete" or reason == "error":
+    # Of a reason that never came the library's chat completions make a "stop"; the raw one shows it.
+    chat = any(kind.__name__ == "OpenAIStreamedResponse" for kind in type(stream).__mro__)
+    invented = chat and reason == "stop" and raw is None
+    missing = (reason is None or invented) and model.system not in ("function", "test")
+    calls = [part for part in response.parts if isinstance(part, messages.ToolCallPart)]
+    half = reason == "length" and any(isinstance(read_input(call.args, empty=""), str) for call in calls)
+    if missing or half or reason == "error" or response.state != "complete":
         raise ModelFailure(Code.PROVIDER_BAD_RESPONSE)
-    if reason is None and model.system not in ("function", "test"):
-        raise ModelFailure(Code.PROVIDER_BAD_RESPONSE)
-    # For chat completions the library makes a "stop" of a reason that never came; only what the provider sent
-    # is kept raw.
-    invents = any(kind.__name__ == "OpenAIStreamedResponse" for kind in type(stream).__mro__)
-    if reason == "stop" and invents and "finish_reason" not in (response.provider_details or {}):
-        raise ModelFailure(Code.PROVIDER_BAD_RESPONSE)
-    if reason == "length":
-        for part in response.parts:
-            if isinstance(part, messages.ToolCallPart) and not isinstance(
-                read_input(part.args, empty=""), dict
-            ):
-                raise ModelFailure(Code.PROVIDER_BAD_RESPONSE)
 
 
 # --- what comes back
@@ -167,29 +152,30 @@ class _Translator:
 
     def __call__(self, event: object) -> list[ModelEvent]:
         if isinstance(event, messages.PartStartEvent):
-            return self._said(event.index, event.part)
+            part = event.part
+            if isinstance(part, messages.ToolCallPart):
+                self._calls[event.index] = part
+                return [self._input(event.index, part.args)]
+            if isinstance(part, messages.TextPart | messages.ThinkingPart):
+                return self._said(event.index, part.content, isinstance(part, messages.ThinkingPart))
         if isinstance(event, messages.PartDeltaEvent):
-            return self._added(event.index, event.delta)
+            delta = event.delta
+            if isinstance(delta, messages.TextPartDelta | messages.ThinkingPartDelta):
+                reasoning = isinstance(delta, messages.ThinkingPartDelta)
+                return self._said(event.index, delta.content_delta, reasoning)
+            if (
+                isinstance(delta, messages.ToolCallPartDelta)
+                and delta.args_delta
+                and event.index in self._calls
+            ):
+                return [self._input(event.index, delta.args_delta)]
         return []
 
-    def _said(self, index: int, part: messages.ModelResponsePart) -> list[ModelEvent]:
-        if isinstance(part, messages.TextPart) and part.content:
-            return [TextDelta(self._number(index, "text"), part.content)]
-        if isinstance(part, messages.ThinkingPart) and part.content:
-            return [ReasoningDelta(self._number(index, "reasoning"), part.content)]
-        if isinstance(part, messages.ToolCallPart):
-            self._calls[index] = part
-            return [self._input(index, part.args)]
-        return []
-
-    def _added(self, index: int, delta: messages.ModelResponsePartDelta) -> list[ModelEvent]:
-        if isinstance(delta, messages.TextPartDelta) and delta.content_delta:
-            return [TextDelta(self._number(index, "text"), delta.content_delta)]
-        if isinstance(delta, messages.ThinkingPartDelta) and delta.content_delta:
-            return [ReasoningDelta(self._number(index, "reasoning"), delta.content_delta)]
-        if isinstance(delta, messages.ToolCallPartDelta) and delta.args_delta and index in self._calls:
-            return [self._input(index, delta.args_delta)]
-        return []
+    def _said(self, index: int, text: str | None, reasoning: bool) -> list[ModelEvent]:
+        if not text:
+            return []
+        part = self._number(index, "reasoning" if reasoning else "text")
+        return [ReasoningDelta(part, text) if reasoning else TextDelta(part, text)]
 
     def _input(self, index: int, args: str | Mapping[str, Any] | None) -> ToolInputDelta:
         text = args if isinstance(args, str) else json.dumps(args) if args else ""
@@ -200,19 +186,16 @@ class _Translator:
         return self._numbers.setdefault((index, kind), len(self._numbers))
 
 
-def _from_response(response: messages.ModelResponse) -> ModelResponse:
+def _from_response(response: messages.ModelResponse, model: LibraryModel) -> ModelResponse:
     parts: list[dict[str, Any]] = []
     kept: list[dict[str, Any]] = []
     for part in response.parts:
-        own = {
-            key: value
-            for key in ("id", "signature", "provider_details")
-            if (value := getattr(part, key, None)) is not None
-        }
+        own = {key: value for key in _OWN if (value := getattr(part, key, None)) is not None}
+        own = own if len(own) > 1 or "provider_name" not in own else {}
         if isinstance(part, messages.TextPart) and part.content:
-            parts.append({"type": "text", "text": part.content})
+            parts.append({"type": "text", "text": plain(part.content)})
         elif isinstance(part, messages.ThinkingPart) and (part.content or own):
-            parts.append({"type": "reasoning", "text": part.content})
+            parts.append({"type": "reasoning", "text": plain(part.content)})
         elif isinstance(part, messages.ToolCallPart):
             call = {"id": part.tool_call_id, "tool": part.tool_name, "input": read_input(part.args)}
             parts.append({"type": "call", **call})
@@ -221,13 +204,27 @@ def _from_response(response: messages.ModelResponse) -> ModelResponse:
         else:
             continue
         kept.append(own)
-    provider = {"name": response.provider_name, "version": pydantic_ai.__version__, "body": plain(kept)}
+    provider = {"name": _maker(model), "version": pydantic_ai.__version__, "body": plain(kept)}
     usage = Usage(response.usage.input_tokens, response.usage.output_tokens)
-    return ModelResponse(plain(parts), usage, provider if response.provider_name and any(kept) else None)
+    return ModelResponse(parts, usage, provider if any(kept) else None)
+
+
+# What a model wants to see again of a part that it made itself.
+_OWN = ("id", "signature", "provider_details", "provider_name")
+
+
+def _maker(model: LibraryModel) -> str:
+    """Who made a response: the provider's other API, or other model, may refuse its details."""
+    return f"{model.system}/{type(model).__name__}/{model.model_name}"
 
 
 # --- what is sent
 # ------------------------------------------------------------------------------------------------
+
+
+def _tool(spec: ToolSpec) -> ToolDefinition:
+    schema = dict(spec.input_schema)
+    return ToolDefinition(name=spec.name, description=spec.description, parameters_json_schema=schema)
 
 
 def _to_messages(request: ModelRequest, model: LibraryModel) -> list[messages.ModelMessage]:
@@ -253,11 +250,10 @@ def _to_messages(request: ModelRequest, model: LibraryModel) -> list[messages.Mo
 
 
 def _own_details(entry: Entry, model: LibraryModel) -> Sequence[Mapping[str, Any]] | None:
-    """What this provider wants to see again of each part; ``None`` when another one, or nobody, made the
-    response."""
+    """The own details of each part; ``None`` when another model, or nobody, made the response."""
     provider: Mapping[str, Any] = entry.get("provider") or {}
     body = provider.get("body")
-    if provider.get("name") != model.system or not isinstance(body, list):
+    if provider.get("name") != _maker(model) or not isinstance(body, list):
         return None
     details = cast("list[Any]", body)
     return details if len(details) == len(entry["parts"]) else None
@@ -267,11 +263,8 @@ def _response_parts(
     entry: Entry, own: Sequence[Mapping[str, Any]] | None, rename: Callable[[str], str]
 ) -> list[messages.ModelResponsePart]:
     parts: list[messages.ModelResponsePart] = []
-    provider_name = entry["provider"]["name"] if own is not None else None
     for index, part in enumerate(entry["parts"]):
         details: dict[str, Any] = dict(own[index]) if own is not None else {}
-        if details:
-            details["provider_name"] = provider_name
         if part["type"] == "text" and part["text"]:
             parts.append(messages.TextPart(part["text"], **details))
         elif part["type"] == "reasoning" and details:  # without its signature no provider wants it back
@@ -295,19 +288,10 @@ def _tool_return(result: Mapping[str, Any], rename: Callable[[str], str]) -> mes
     return messages.ToolReturnPart(result["tool"], result_text(result), call_id, outcome=cast("Any", outcome))
 
 
-# Who fetches a URL for itself; for any other provider the library would fetch it from here.
-_FETCHES: dict[str, frozenset[str]] = {
-    "OpenAIChatModel": IMAGES,
-    "OpenAIResponsesModel": IMAGES | {PDF},
-    "AnthropicModel": IMAGES | {PDF},
-}
-
-
 def _user_content(part: Mapping[str, Any], model: LibraryModel) -> messages.UserContent:
     if part["type"] == "text":
         return part["text"]
-    fetches = _FETCHES.get(type(model).__name__, frozenset())
-    given = given_file(part, fetches=fetches, any_type=model.system.startswith("google"))
+    given = given_file(part, adapter=type(model).__name__)
     if isinstance(given, str):
         return given
     if given is not None:

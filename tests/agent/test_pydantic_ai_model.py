@@ -109,10 +109,11 @@ async def test_a_call_without_arguments_has_an_empty_input(server, model):
     assert response.parts == [{"type": "call", "id": "c", "tool": "get_location", "input": {}}]
 
 
-async def test_arguments_that_do_not_parse_stay_text(server, model):
-    server.replies.append(fake.stream(fake.call_start(0, "c", "slow", "{oops"), fake.delta("tool_calls")))
+@pytest.mark.parametrize("written", ["{oops", "[" * 1000 + "]" * 1000, "[" * 100_000])
+async def test_arguments_that_cannot_be_read_stay_text(server, model, written):
+    server.replies.append(fake.stream(fake.call_start(0, "c", "slow", written), fake.delta("tool_calls")))
     _, response = await run(model, asked())
-    assert response.parts[0]["input"] == "{oops"
+    assert response.parts[0]["input"] == written
 
 
 async def test_reasoning_is_told_apart_from_text(server, model):
@@ -206,11 +207,11 @@ async def test_what_the_provider_wants_back_of_a_part_goes_back_to_it_alone(serv
     _, response = await run(model, asked())
     again = user_entry([{"type": "text", "text": "and?"}])
     assert response.provider is not None
-    assert response.provider["name"] == "openai"
+    assert response.provider["name"] == "openai/OpenAIChatModel/some-model"
     json.dumps(response.provider)
     await run(model, asked(assistant_entry(response.parts, response.provider), again))
     assert server.sent[2]["reasoning_content"] == "hm"
-    other = {**response.provider, "name": "another"}
+    other = {**response.provider, "name": "openai/OpenAIResponsesModel/some-model"}
     await run(model, asked(assistant_entry(response.parts, other), again))
     assert "hm" not in json.dumps(server.sent)
     assert server.sent[2]["content"] == "yes"
@@ -224,7 +225,7 @@ PNG = "data:image/png;base64,iVBORw0KGgo="
     [
         (PNG, "image/png", PNG),
         ("https://example.com/cat.png", "image/png", "https://example.com/cat.png"),
-        ("data:text/plain;base64,aGk=", "text/plain", "hi"),
+        ("data:text/plain;base64,aGk=", "text/csv", "(text/csv):]\\nhi"),
         # Never fetched from here, never opened, never a reason to fail for ever: told instead.
         ("https://example.com/a.pdf", "application/pdf", "cannot be opened here: https://example.com/a.pdf"),
         ("data:image/png;base64,!", "image/png", "cannot be opened here]"),
@@ -354,3 +355,26 @@ def test_a_model_that_cannot_be_set_up_is_one_line(monkeypatch, name):
     with pytest.raises(ValueError) as caught:
         PydanticAiModel(name)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["openai:gpt-5", "openai-chat:gpt-5", "anthropic:some-model"])
+async def test_every_provider_can_be_sent_a_whole_history(server, monkeypatch, name):
+    for key in ("OPENAI", "ANTHROPIC"):
+        monkeypatch.setenv(f"{key}_BASE_URL", server.url)
+        monkeypatch.setenv(f"{key}_API_KEY", "sk-test")
+    server.replies.append(fake.refuse(500, "server_error"))
+    parts = [
+        {"type": "file", "url": PNG, "mediaType": "image/png"},
+        {"type": "file", "url": "https://example.com/a.pdf", "mediaType": "application/pdf"},
+        {"type": "file", "url": "data:application/pdf;base64,aGk=", "mediaType": "application/pdf"},
+        {"type": "file", "url": "data:text/csv,a", "mediaType": "text/csv"},
+        {"type": "file", "url": "data:application/zip,a", "mediaType": "application/zip"},
+    ]
+    call = {"type": "call", "id": "c:1", "tool": "t", "input": "{oops"}
+    result = {"id": "c:1", "tool": "t", "outcome": "denied", "value": None}
+    made = assistant_entry([{"type": "reasoning", "text": "hm"}, {"type": "text", "text": ""}, call])
+    model = PydanticAiModel(name)
+    failed = await failure(model, asked(user_entry(parts), made, tool_entry([result]), assistant_entry([])))
+    assert failed.code is Code.PROVIDER_UNAVAILABLE, failed.__cause__
+    assert len(server.requests) == 1
+    await model.aclose()

@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 SECRET = "sk-planted-secret"
 
@@ -22,7 +22,7 @@ class OpenAIServer:
     replies: list[Reply] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     connections: int = 0
-    open: set[asyncio.StreamWriter] = field(default_factory=set)
+    open: dict[asyncio.Task[None], asyncio.StreamWriter] = field(default_factory=dict)
 
     @property
     def sent(self) -> list[dict[str, Any]]:
@@ -31,7 +31,8 @@ class OpenAIServer:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        self.open.add(writer)
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self.open[task] = writer
         try:
             while head := await _read_head(reader):
                 self.requests.append(json.loads(await reader.readexactly(head)))
@@ -41,7 +42,7 @@ class OpenAIServer:
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
-            self.open.discard(writer)
+            del self.open[task]
             writer.close()
 
 
@@ -64,8 +65,10 @@ async def openai_server() -> AsyncIterator[OpenAIServer]:
         yield fake
     finally:
         server.close()
-        for writer in fake.open:
+        serving = dict(fake.open)
+        for writer in serving.values():
             writer.transport.abort()
+        await asyncio.gather(*serving)
 
 
 # --- chunks
