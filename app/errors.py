@@ -125,6 +125,7 @@ class ServiceError(Exception):
         self.permanent = permanent
         self.retry_after_s = retry_after_s
         self.sentence = sentence
+        self.logged = False  # its own lines are written already: the request writes none for it
 
     @property
     def status(self) -> int:
@@ -136,7 +137,9 @@ class ServiceError(Exception):
     @property
     def body(self) -> dict[str, Any]:
         """The JSON body, and the text of an ``error`` frame."""
-        return error_body(self.code, cause=self.cause, tool_call_ids=self.tool_call_ids, sentence=self.sentence)
+        return error_body(
+            self.code, cause=self.cause, tool_call_ids=self.tool_call_ids, sentence=self.sentence
+        )
 
 
 def error_body(

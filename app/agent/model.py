@@ -7,7 +7,7 @@ runs tools and never retries: both are the loop's.
 A stream that ends without the provider saying why it ended is a failure (``provider_bad_response``), not an end.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -92,6 +92,7 @@ class ModelFailure(Exception):
 
 
 class Model(Protocol):
-    """A language model. One instance serves any number of concurrent steps."""
+    """A language model. One instance serves any number of concurrent steps. ``step`` is an async generator: it is closed early
+    when its run is stopped, and must let go of its connection then."""
 
-    def step(self, request: ModelRequest) -> AsyncIterator[ModelEvent | ModelResponse]: ...
+    def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]: ...

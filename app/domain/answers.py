@@ -70,7 +70,9 @@ def _answer_in(part: Mapping[str, Any], message_id: str) -> Answer | None:
         case "output-available":
             return Answer(call_id, AnswerKind.OUTPUT, {"output": part.get("output")}, message_id=message_id)
         case "output-error":
-            return Answer(call_id, AnswerKind.ERROR, {"errorText": part.get("errorText")}, message_id=message_id)
+            return Answer(
+                call_id, AnswerKind.ERROR, {"errorText": part.get("errorText")}, message_id=message_id
+            )
         case "approval-responded":
             approval: Any = part.get("approval")
             given: Mapping[str, Any] = approval if isinstance(approval, Mapping) else {}

@@ -120,7 +120,9 @@ def output_elsewhere(call_id: str) -> Chunk:
 
 
 def subagent_progress(call_id: str, tool: str, status: str, text: str) -> Chunk:
-    return data("subagent", {"toolCallId": call_id, "tool": tool, "status": status, "text": text}, transient=True)
+    return data(
+        "subagent", {"toolCallId": call_id, "tool": tool, "status": status, "text": text}, transient=True
+    )
 
 
 # A step that writes to every client's copy of the message and holds no tool part, so that no stock predicate is true after it.

@@ -55,7 +55,11 @@ def unpaired(entries: Sequence[Entry]) -> list[str]:
     for index, entry in enumerate(entries):
         calls = [part["id"] for part in calls_of(entry)]
         after = entries[index + 1] if index + 1 < len(entries) else None
-        results = [r["id"] for r in after["results"]] if calls and after is not None and after["role"] == "tool" else []
+        results = (
+            [r["id"] for r in after["results"]]
+            if calls and after is not None and after["role"] == "tool"
+            else []
+        )
         if sorted(calls) != sorted(results):
             wrong.extend(calls)
     return wrong

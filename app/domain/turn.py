@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
+from unicodedata import category
 
 from app.domain.answers import Answer, answers_in, first_of_each_call
 from app.domain.history import Entry, user_entry
@@ -53,7 +54,11 @@ class Turn:
 
 def valid_id(value: object) -> bool:
     """1 to 256 characters, none of them a control character."""
-    return isinstance(value, str) and 0 < len(value) <= MAX_ID_LENGTH and all(c.isprintable() or c == " " for c in value)
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= MAX_ID_LENGTH
+        and all(category(c) not in ("Cc", "Cs") for c in value)
+    )
 
 
 def read_turn(messages: Sequence[Any], *, trigger: object, message_id: object) -> Turn:
@@ -69,28 +74,41 @@ def read_turn(messages: Sequence[Any], *, trigger: object, message_id: object) -
         raise InvalidTurn("the last message is neither a user's nor an assistant's")
     last_assistant = next((_posted(m) for m in reversed(messages) if _role(m) == "assistant"), None)
     if regenerate or last.role == "user":
-        user = last if last.role == "user" else next((_posted(m) for m in reversed(messages) if _role(m) == "user"), None)
+        user = (
+            last
+            if last.role == "user"
+            else next((_posted(m) for m in reversed(messages) if _role(m) == "user"), None)
+        )
         if user is None:
             raise InvalidTurn("nothing to regenerate: no user message")
         _check_user(user)
         return Turn(regenerate, message_id, user, None, last_assistant, ())
-    named = next((_posted(m) for m in messages if _role(m) == "assistant" and m.get("id") == message_id), None)
+    named = next(
+        (_posted(m) for m in messages if _role(m) == "assistant" and m.get("id") == message_id), None
+    )
     continued = named or last
     if not valid_id(continued.id):
         raise InvalidTurn("an assistant message to continue without a valid id")
-    held = chain(*(answers_in(m.id or "", m.parts) for m in ((named, last) if named else (last,)) if m is not None))
+    held = chain(
+        *(answers_in(m.id or "", m.parts) for m in ((named, last) if named else (last,)) if m is not None)
+    )
     return Turn(regenerate, message_id, None, continued, last_assistant, first_of_each_call(held))
 
 
 def _role(message: object) -> object:
-    return cast(Mapping[str, Any], message).get("role") if isinstance(message, Mapping) else None
+    return cast("Mapping[str, Any]", message).get("role") if isinstance(message, Mapping) else None
 
 
 def _posted(message: object) -> Posted:
     if not isinstance(message, Mapping):
         raise InvalidTurn("a message is not an object")
-    fields = cast(Mapping[str, Any], message)
-    role, parts, id_, metadata = fields.get("role"), fields.get("parts"), fields.get("id"), fields.get("metadata")
+    fields = cast("Mapping[str, Any]", message)
+    role, parts, id_, metadata = (
+        fields.get("role"),
+        fields.get("parts"),
+        fields.get("id"),
+        fields.get("metadata"),
+    )
     if not isinstance(role, str):
         raise InvalidTurn("a message has no role")
     if parts is None and isinstance(fields.get("content"), str):
@@ -117,7 +135,9 @@ def _check_user(user: Posted) -> None:
             raise InvalidTurn("a part of the user message has no type")
         if part["type"] == "text" and not isinstance(part.get("text"), str):  # pyright: ignore[reportUnknownMemberType]
             raise InvalidTurn("a text part without text")
-        if part["type"] == "file" and not (isinstance(part.get("url"), str) and isinstance(part.get("mediaType"), str)):  # pyright: ignore[reportUnknownMemberType]
+        if part["type"] == "file" and not (
+            isinstance(part.get("url"), str) and isinstance(part.get("mediaType"), str)
+        ):  # pyright: ignore[reportUnknownMemberType]
             raise InvalidTurn("a file part without url or mediaType")
 
 

@@ -97,7 +97,12 @@ class MessageFold:
             return
         part = {key: value for key, value in chunk.items() if key != "transient"}
         known = next(
-            (p for p in self.parts if p["type"] == chunk["type"] and "id" in chunk and p.get("id") == chunk["id"]), None
+            (
+                p
+                for p in self.parts
+                if p["type"] == chunk["type"] and "id" in chunk and p.get("id") == chunk["id"]
+            ),
+            None,
         )
         if known is None:
             self.parts.append(part)
@@ -124,12 +129,17 @@ class MessageFold:
             part.setdefault("input", {})
             part.update(state="output-error", errorText=text, providerExecuted=True)
 
-    def seal(self) -> None:
-        """Ends what a failure cut: open texts are done, half-streamed inputs vanish."""
-        for part in self._open.values():
-            part["state"] = "done"
-        self._open.clear()
-        self.parts[:] = [part for part in self.parts if part.get("state") != "input-streaming"]
+    def copy(self) -> list[Part]:
+        """The parts as they are, to go back to with ``restore``."""
+        return [dict(part) for part in self.parts]
+
+    def restore(self, parts: Sequence[Part]) -> None:
+        """Goes back to a ``copy``; nothing was streamed since."""
+        open_at = {
+            key: next(i for i, p in enumerate(self.parts) if p is part) for key, part in self._open.items()
+        }
+        self.parts[:] = parts
+        self._open = {key: self.parts[index] for key, index in open_at.items()}
 
     def stored(self) -> list[Part]:
         """A copy of the parts fit to be stored: nothing in it is still open."""

@@ -1,0 +1,105 @@
+"""``python -m app serve | migrate | check``: the same settings for each.
+
+``serve`` runs one replica in this process; more replicas are more processes with the same ``DATABASE_URL`` and their own port.
+Ctrl-C and SIGTERM drain: not ready, runs handed over, open streams destroyed so that their clients resume elsewhere.
+"""
+
+import argparse
+import asyncio
+import logging
+import socket
+import sys
+
+import uvicorn
+
+from app.log import configure, get_logger
+from app.settings import Settings, SettingsError
+
+log = get_logger("app")
+
+
+class _Server(uvicorn.Server):
+    """Drains while it still listens: a load balancer must see ``not ready``, and clients a typed answer, until the runs are safe."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        from app.main import Running
+
+        running: Running | None = getattr(getattr(self.config.app, "state", None), "running", None)
+        if running is not None:
+            await running.drain()
+        await super().shutdown(sockets)
+
+
+def _no_destroyed_streams(record: logging.LogRecord) -> bool:
+    """A destroyed stream is raised through the server on purpose, and has its own line already."""
+    from app.streaming.tail import StreamDestroyed
+
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, StreamDestroyed)
+
+
+def serve(settings: Settings) -> int:
+    """Serves until a signal ends it. Returns the process's exit code."""
+    from app.main import create_app
+
+    app = create_app(settings)
+    logging.getLogger("uvicorn.error").addFilter(_no_destroyed_streams)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=5,
+    )
+    server = _Server(config)
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        pass
+    return 0 if server.started else 1
+
+
+async def _migrate(settings: Settings) -> None:
+    from app.store.embedded import start_embedded
+    from app.store.migrate import upgrade
+
+    if settings.database_url is not None:
+        await upgrade(settings.database_url.get_secret_value())
+        return
+    async with await start_embedded(settings.data_dir) as embedded:
+        await upgrade(embedded.url)
+
+
+def check(settings: Settings) -> int:
+    """Builds everything that can be wrong before a start: settings, agents, authentication."""
+    from app.main import authenticator, registry
+
+    authenticator(settings)
+    agents = registry(settings)
+    log.info("check.passed", agents=list(agents.names), default_agent=agents.default)
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
+    parser.add_argument("command", choices=["serve", "migrate", "check"])
+    command = parser.parse_args(arguments).command
+    try:
+        settings = Settings()
+        configure(settings.log_format)
+        if command == "serve":
+            return serve(settings)
+        if command == "migrate":
+            asyncio.run(_migrate(settings))
+            return 0
+        return check(settings)
+    except (SettingsError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,433 @@
+"""One tree from its claim to its suspension or settlement.
+
+::
+
+    advance(run):   calls of its last step still to do? → tools and child runs in parallel, each result committed
+                    some call waits for a person?       → blocked
+                    else                                → model step, committed; no calls in it → the run is complete
+    suspend point:  nothing of the tree executes. A call pending → suspend. None pending → drain the batch, go on.
+
+Everything is decided from the committed rows, so a tree that is taken over goes on by the same code: a call that had begun when its
+owner died gets the result ``outcome unknown`` unless its tool is retry-safe.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from app.agent.model import ModelFailure, ModelRequest
+from app.agent.registry import Agent, Registry
+from app.agent.response import add_usage, as_result, child_run, plan, text_of
+from app.agent.scribe import Draft, MessageTooLarge, Scribe
+from app.agent.step import CallIds, Speech, ask
+from app.agent.tools import Tool, ToolContext, run_tool, unknown_tool
+from app.clock import NewId
+from app.domain import frames
+from app.domain.call_state import CallKind, CallState, CloseCode, Outcome
+from app.domain.history import Entry, assistant_entry, calls_of
+from app.domain.results import Result, closed, of_answer
+from app.domain.run_state import SETTLED, RunState
+from app.domain.ui_message import MessageFold
+from app.errors import Code
+from app.log import cause_chain, get_logger
+from app.sessions.closing import closing_results, ending, partial_entry, results_entry, stopped_meanwhile
+from app.sessions.runs import Message, Runs, StopRequested, Tree
+from app.store.calls import Call
+from app.store.faults import LeaseLost
+from app.store.framelog import FrameLog
+from app.store.runs import Run
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """What every tree needs of its surroundings. ``max_message_bytes``: the store's limit for one message."""
+
+    runs: Runs
+    registry: Registry
+    log: FrameLog
+    new_id: NewId
+    outbox: Path
+    max_message_bytes: int
+    max_steps: int
+
+
+class RunFailed(Exception):
+    """The run cannot go on. ``code`` is what its user is told; the original error is the ``__cause__``."""
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(str(code))
+        self.code = code
+
+
+class HandedOver(Exception):
+    """The replica is draining and the tree has reached a commit: another replica goes on from there."""
+
+
+class TreeDriver:
+    """Drives one claimed tree. ``drive`` returns the root's state at the end; ``stop`` makes it settle ``stopped``."""
+
+    def __init__(self, deps: Deps, tree: Tree) -> None:
+        self._deps = deps
+        self._tree = tree
+        self._feed = deps.log.open(tree.root.id, tree.epoch, tree.root.frame_seq)
+        self._scribe = Scribe(
+            self._feed,
+            MessageFold(tree.parts, tree.metadata),
+            in_step=tree.root.step_open,
+            max_bytes=deps.max_message_bytes,
+        )
+        self._ids = CallIds(tree.known_ids)
+        self._stop = asyncio.Event()
+        self._draining = False
+        self._due: set[str] = set()  # begun calls whose tool this owner has yet to run
+        self._histories: dict[UUID, list[Entry]] = {}
+        self._speech: Speech | None = None  # the root's response that is being streamed
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def drain(self) -> None:
+        """At its next commit the tree is handed over (``HandedOver``)."""
+        self._draining = True
+
+    async def drive(self) -> RunState:
+        """Raises ``LeaseLost`` when somebody else owns the tree now, ``HandedOver`` after ``drain``."""
+        lost = True
+        try:
+            state = await self._drive()
+            lost = False
+            return state
+        finally:
+            self._deps.log.close(self._feed, lost=lost)
+
+    async def _drive(self) -> RunState:
+        work = asyncio.create_task(self._work(), name=f"work {self._tree.root.id}")
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                work.cancel()
+                await asyncio.wait({work})
+            return await self._settle(RunState.STOPPED) if work.cancelled() else work.result()
+        except StopRequested:
+            return await self._settle(RunState.STOPPED)
+        except RunFailed as failure:
+            self._log_failure(self._tree.root, failure)
+            return await self._settle(RunState.FAILED, failure.code)
+        finally:
+            stop.cancel()
+            if not work.done():  # we are cancelled ourselves
+                work.cancel()
+                await asyncio.wait({work})
+
+    async def _work(self) -> RunState:
+        agent = self._deps.registry.get(self._tree.root.agent)
+        limit = asyncio.timeout(agent.limits.max_seconds if agent is not None else None)
+        try:
+            async with limit:
+                return await self._go_on()
+        except MessageTooLarge as error:
+            raise RunFailed(Code.STATE_SIZE_EXCEEDED) from error
+        except (StopRequested, LeaseLost, RunFailed, HandedOver):
+            raise
+        except Exception as error:
+            raise RunFailed(
+                Code.RUN_LIMIT_EXCEEDED if limit.expired() else Code.FRAMEWORK_INTERNAL_ERROR
+            ) from error
+
+    async def _go_on(self) -> RunState:
+        await self._recover()
+        if any(c.batch < self._tree.batch and not c.drained for c in self._tree.calls.values()):
+            await self._drain_batch(self._tree.calls)
+        while not await self._advance(self._tree.root):
+            if await self._suspend_point():
+                return RunState.SUSPENDED
+        return RunState.COMPLETED
+
+    async def _recover(self) -> None:
+        """Calls that had begun under an earlier owner: nobody knows whether they took effect."""
+        for call in self._tree.unsettled:
+            if call.state is not CallState.STARTED or call.kind is CallKind.SUBAGENT:
+                continue
+            tool = self._tool_of(call)
+            if tool is not None and tool.retry_safe:
+                self._due.add(call.call_id)
+            else:
+                log.warning(
+                    "call.outcome_unknown", run_id=str(call.run_id), call_id=call.call_id, tool=call.tool
+                )
+                await self._settle_call(call, closed(CloseCode.OUTCOME_UNKNOWN))
+
+    async def _advance(self, run: Run) -> bool:
+        """Takes a run as far as it gets by itself. ``True``: it is complete; ``False``: it waits for a person."""
+        while True:
+            step = self._tree.calls_of(run.id, run.step)
+            await self._execute(run, step)
+            if any(call.state is not CallState.SETTLED for call in step):
+                return False
+            if self._draining:
+                raise HandedOver
+            if await self._model_step(run):
+                return True
+
+    async def _execute(self, run: Run, step: Sequence[Call]) -> None:
+        ready = [c for c in step if c.state is CallState.READY]
+        if ready:
+            await self._commit(self._deps.runs.begin_calls(self._tree, ready))
+            self._due.update(c.call_id for c in ready)
+        work: list[Coroutine[Any, Any, None]] = []
+        for call in step:
+            if call.call_id in self._due:
+                self._due.discard(call.call_id)
+                work.append(self._run_tool(run, call))
+            elif call.kind is CallKind.SUBAGENT and call.state is CallState.STARTED:
+                work.append(self._run_child(call))
+        await _together(work)
+
+    async def _run_tool(self, run: Run, call: Call) -> None:
+        tool = self._tool_of(call)
+        if tool is None:
+            await self._settle_call(call, as_result(unknown_tool()))
+            return
+        context = ToolContext(
+            owner=self._tree.session.owner,
+            session_id=self._tree.session.chat_id,
+            run_id=str(run.id),
+            call_id=call.call_id,
+            request=self._tree.root.request or {},
+            outbox=self._deps.outbox,
+            emit=lambda value: self._progress(call, "progress", str(value)),
+        )
+        await self._settle_call(call, as_result(await run_tool(tool, context, call.input)))
+
+    async def _run_child(self, call: Call) -> None:
+        child = self._tree.children[call.child_run]  # pyright: ignore[reportArgumentType]  begun calls have their child
+        if child.state not in SETTLED:
+            self._progress(call, "running", "")
+            try:
+                if not await self._advance(child):
+                    self._progress(call, "waiting", "")
+                    return
+            except RunFailed as failure:
+                self._log_failure(child, failure)
+                settled = self._deps.runs.settle_child(self._tree, child, RunState.FAILED, str(failure.code))
+                await self._commit(settled)
+                child.state, child.error_code = RunState.FAILED, str(failure.code)
+        if child.state is RunState.COMPLETED:
+            history = await self._history_of(child)
+            await self._settle_call(call, Result(Outcome.OK, text_of(history[-1])))
+        else:
+            await self._settle_call(call, Result(Outcome.ERROR, "The sub-agent failed.", child.error_code))
+
+    async def _model_step(self, run: Run) -> bool:
+        """One model request and its commit. ``True``: the response made no calls, so the run is complete."""
+        agent = self._agent_of(run)
+        self._check_limits(run, agent)
+        history = await self._history_of(run)
+        results = (
+            [results_entry(history[-1], run.id, list(self._tree.calls.values()))]
+            if calls_of(history[-1])
+            else []
+        )
+        is_root = run.parent_run is None
+        speech = Speech(agent, self._scribe if is_root else None, self._ids, run.step + 1)
+        if is_root:
+            self._speech = speech
+        instructions = agent.instructions_for(self._tree.root.request or {})
+        tools = [tool.spec for tool in agent.tools]
+        try:
+            response = await ask(
+                agent.model, ModelRequest(instructions, [*history, *results], tools, agent.settings), speech
+            )
+        except ModelFailure as failure:
+            raise RunFailed(failure.code) from failure
+        speech.end()
+        planned = plan(
+            run, agent, response, batch=self._tree.batch, stored_id=speech.stored_id, new_id=self._deps.new_id
+        )
+        entries = [*results, assistant_entry(planned.parts, response.provider)]
+        usage = add_usage(run.usage, response, len(planned.calls))
+        complete = not planned.calls
+
+        def write(draft: Draft) -> None:
+            if is_root and not speech.begun:
+                draft.open_step()
+            draft.ensure_step()
+            draft.say(*planned.chunks)
+            if is_root and complete:
+                draft.close_step()
+                draft.say(frames.FINISH)
+
+        async def commit(message: Message | None) -> None:
+            await self._deps.runs.commit_response(
+                self._tree,
+                run,
+                entries=entries,
+                new_calls=planned.calls,
+                new_children=planned.children,
+                usage=usage,
+                message=message,
+                settle=complete,
+            )
+
+        await self._scribe.commit(write if is_root or planned.chunks else None, commit)
+        history += entries
+        run.step, run.usage = run.step + 1, usage
+        if is_root:
+            self._speech = None
+        if complete:
+            run.state = RunState.COMPLETED
+        for child in planned.children:
+            self._tree.children[child.run_id] = child_run(run, child)
+            self._histories[child.run_id] = [child.first]
+        return complete
+
+    async def _settle_call(self, call: Call, result: Result) -> None:
+        await self._scribe.commit(
+            lambda draft: draft.result(call, result),
+            lambda m: self._deps.runs.settle_call(self._tree, call, result, m),
+        )
+
+    async def _suspend_point(self) -> bool:
+        """Nothing of the tree executes. ``True``: it is suspended; ``False``: the batch is complete and was drained."""
+
+        def write(draft: Draft) -> None:
+            draft.close_step()
+            draft.say(frames.FINISH)
+
+        async def commit(message: Message | None) -> bool:
+            return message is not None and await self._deps.runs.suspend(self._tree, message)
+
+        pending, fresh = await self._deps.runs.look(self._tree)
+        if pending and await self._scribe.commit(write, commit):
+            return True
+        if pending:  # the last answer came in between
+            _, fresh = await self._deps.runs.look(self._tree)
+        await self._drain_batch(fresh)
+        return False
+
+    async def _drain_batch(self, fresh: dict[str, Call]) -> None:
+        """Goes on with a complete batch: answers become results and are shown, granted approvals begin."""
+        tree, drained, results, begun = self._tree, list[Call](), list[tuple[Call, Result]](), list[Call]()
+        for seen in fresh.values():
+            if seen.drained or seen.kind is CallKind.SUBAGENT:
+                continue
+            call = tree.calls[seen.call_id]
+            call.state, call.answer, call.error_code = seen.state, seen.answer, seen.error_code
+            drained.append(call)
+            if call.state is CallState.ANSWERED and call.answer is not None:
+                result = of_answer(call.kind, call.answer, call.error_code)
+                if result is None:
+                    begun.append(call)
+                else:
+                    results.append((call, result))
+
+        def write(draft: Draft) -> None:
+            draft.open_step()
+            for call, result in results:
+                draft.result(call, result)
+            for call in begun:
+                draft.fold.respond(call.call_id, call.answer or {})
+
+        await self._scribe.commit(
+            write,
+            lambda m: self._deps.runs.drain(tree, drained=drained, results=results, begun=begun, message=m),
+        )
+        self._due.update(call.call_id for call in begun)
+
+    async def _settle(self, state: RunState, code: Code | None = None) -> RunState:
+        """The tree's end by a stop or a failure: every call gets its result, what was said is kept."""
+        tree, error_code = self._tree, str(code) if code else None
+        said = self._speech.cut() if self._speech is not None else []
+        if code is Code.STATE_SIZE_EXCEEDED:
+            self._scribe.rewind()
+        _, tree.calls = await self._deps.runs.look(tree)
+        closing = CloseCode.RUN_STOPPED if state is RunState.STOPPED else CloseCode.RUN_FAILED
+        results = closing_results(tree.unsettled, code=closing, started=closing)
+
+        def write(draft: Draft) -> None:
+            for call, result in [*stopped_meanwhile(list(tree.calls.values())), *results]:
+                draft.result(call, result)
+            draft.close_step()
+            draft.say(ending(state, error_code))
+
+        await self._scribe.commit(
+            write,
+            lambda m: self._deps.runs.settle_tree(
+                tree, state, error_code=error_code, results=results, partial=partial_entry(said), message=m
+            ),
+        )
+        return state
+
+    # small things
+
+    async def _commit(self, commit: Awaitable[None]) -> None:
+        """A commit that shows nothing."""
+
+        async def awaited(_: Message | None) -> None:
+            await commit
+
+        await self._scribe.commit(None, awaited)
+
+    async def _history_of(self, run: Run) -> list[Entry]:
+        if run.id not in self._histories:
+            self._histories[run.id] = await self._deps.runs.history(self._tree, run)
+        return self._histories[run.id]
+
+    def _agent_of(self, run: Run) -> Agent:
+        agent = self._deps.registry.get(run.agent)
+        if agent is None:
+            raise RunFailed(Code.FRAMEWORK_NOT_SUPPORTED)
+        return agent
+
+    def _tool_of(self, call: Call) -> Tool | None:
+        run = self._tree.root if call.run_id == self._tree.root.id else self._tree.children[call.run_id]
+        agent = self._deps.registry.get(run.agent)
+        return agent.tool(call.tool) if agent is not None else None
+
+    def _check_limits(self, run: Run, agent: Agent) -> None:
+        limits, usage = agent.limits, run.usage or {}
+        steps = (
+            self._deps.max_steps if limits.max_steps is None else min(limits.max_steps, self._deps.max_steps)
+        )
+        tokens = usage.get("inputTokens", 0) + usage.get("outputTokens", 0)
+        over_calls = limits.max_tool_calls is not None and usage.get("toolCalls", 0) > limits.max_tool_calls
+        if run.step >= steps or over_calls or (limits.max_tokens is not None and tokens > limits.max_tokens):
+            raise RunFailed(Code.RUN_LIMIT_EXCEEDED)
+
+    def _progress(self, call: Call, status: str, text: str) -> None:
+        """Transient: what a sub-agent or a tool does meanwhile, under the root's own call."""
+        while call.run_id != self._tree.root.id:
+            call = self._tree.calls[self._tree.children[call.run_id].parent_call or ""]
+        self._scribe.say(frames.subagent_progress(call.call_id, call.tool, status, text[:1000]))
+
+    def _log_failure(self, run: Run, failure: RunFailed) -> None:
+        unexpected = failure.code is Code.FRAMEWORK_INTERNAL_ERROR
+        say = log.error if unexpected else log.warning
+        say(
+            "run.failed",
+            run_id=str(run.id),
+            code=str(failure.code),
+            cause=cause_chain(failure.__cause__ or failure),
+        )
+
+
+async def _together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Runs everything side by side; the first failure cancels the rest and is raised as itself."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    if not tasks:
+        return
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error

@@ -1,0 +1,14 @@
+"""HTTP only: parse, call one use case, render. No decision is made here.
+
+- ``chat``, ``streams``, ``history``, ``answers``, ``stop``, ``health``   the routes
+- ``wire``        what comes in and goes out: every name that is spelled on the wire
+- ``problems``    every failure to its one JSON body
+- ``middleware``  the canonical line of a request, its ids, its headers
+- ``auth``        who asks
+- ``deps``        what the routes are handed
+
+May import: everything below. Only this room, ``playground`` and ``main`` import fastapi.
+
+Invariants: every refusal is decided before the first byte and is a non-2xx JSON body; a 2xx of ``POST /chat`` is an SSE with a step
+that writes; the session id is resolved before authentication, so that every answer can carry it.
+"""

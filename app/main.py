@@ -1,0 +1,215 @@
+"""The composition root: builds everything from the settings; the lifespan opens and closes it.
+
+Start reading here for what is wired to what. Nothing else constructs settings, engines, registries or use cases.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+
+from app.agent.loop import Deps
+from app.agent.registry import Limits, Registry
+from app.agent.supervisor import RunEnd, Supervisor
+from app.agents.built_in import built_in
+from app.api import answers, chat, health, history, problems, streams
+from app.api.auth import ApiKeys, Authenticator, Hook, Nobody
+from app.api.deps import Services
+from app.api.middleware import RequestLine
+from app.clock import new_id
+from app.log import cause_chain, get_logger
+from app.sessions.breaker import Breaker
+from app.sessions.chat import Chat, Policy
+from app.sessions.elsewhere import Elsewhere
+from app.sessions.fitness import AnswerLimits
+from app.sessions.runs import Runs
+from app.sessions.snapshot import Snapshots
+from app.sessions.stop import Stop
+from app.sessions.submit import Submitter
+from app.sessions.sweep import Retention, Sweeper
+from app.sessions.view import Views
+from app.settings import Settings, SettingsError
+from app.store import migrate
+from app.store.embedded import start_embedded
+from app.store.engine import create_engine
+from app.store.framelog import FrameLog
+from app.store.transaction import Store
+from app.streaming.tail import Tail
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Running:
+    """What a started server is made of; in ``app.state.running``."""
+
+    store: Store
+    frames: FrameLog
+    supervisor: Supervisor
+    tail: Tail
+    sweeper: Sweeper
+    database_url: str
+
+    async def drain(self) -> None:
+        """Not ready from now on, no new runs; live runs are handed over, then every open stream is destroyed."""
+        await self.supervisor.stop()
+        self.tail.close()
+
+
+def authenticator(settings: Settings) -> Authenticator:
+    """Raises ``SettingsError`` for an authentication that cannot be set up."""
+    match settings.auth:
+        case "none":
+            return Nobody()
+        case "api_key":
+            keys = settings.api_keys.get_secret_value() if settings.api_keys is not None else ""
+            return ApiKeys([pair.strip() for pair in keys.split(",") if pair.strip()])
+        case "jwt":
+            raise SettingsError("AGENT_SERVER_AUTH=jwt is not available yet; use a hook module:function")
+        case hook:
+            return Hook(hook)
+
+
+def registry(settings: Settings) -> Registry:
+    """Raises ``RegistryError`` for agents that cannot be served."""
+    return Registry.load(
+        settings.agents,
+        built_in=lambda: built_in(settings.model, limits=Limits(max_steps=settings.max_steps)),
+        scripted=settings.scripted,
+    )
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The application. Importing this module reads nothing; the settings are read here when none are given."""
+    settings = settings or Settings()
+    agents = registry(settings)
+    authenticate = authenticator(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            url = settings.database_url.get_secret_value() if settings.database_url is not None else None
+            if url is None:
+                embedded = await start_embedded(settings.data_dir)
+                stack.push_async_callback(embedded.stop)
+                url = embedded.url
+            await migrate.upgrade(url)
+            app.state.running = await _start(app, settings, agents, authenticate, url, stack)
+            yield
+
+    app = FastAPI(
+        title="agent-server",
+        summary="Any stock useChat frontend pointed at POST /chat gets a durable agent.",
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    for room in (health, streams, answers, chat, history):
+        app.include_router(room.router)
+    problems.install(app)
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=list(settings.cors_origins),
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["content-type", "authorization", "user-agent", "last-event-id"],
+        expose_headers=["x-session-id", "x-run-id", "x-vercel-ai-ui-message-stream"],
+    )
+    app.add_middleware(RequestLine, observe=lambda route, method, status, seconds, code: None)
+    return app
+
+
+async def _start(
+    app: FastAPI,
+    settings: Settings,
+    agents: Registry,
+    authenticate: Authenticator,
+    url: str,
+    stack: AsyncExitStack,
+) -> Running:
+    replica = new_id().hex
+    store = Store(create_engine(url, pool_size=settings.pool_size))
+    stack.push_async_callback(store.close)
+    listen_url = settings.listen_url.get_secret_value() if settings.listen_url is not None else None
+    frames = FrameLog(url, replica=replica, tick_s=settings.frame_tick_ms / 1000, listen_dsn=listen_url)
+    runs = Runs(store, owner=replica, lease_s=settings.lease_seconds)
+    deps = Deps(
+        runs=runs,
+        registry=agents,
+        log=frames,
+        new_id=new_id,
+        outbox=settings.outbox,
+        max_message_bytes=settings.max_message_bytes,
+        max_steps=settings.max_steps,
+    )
+    sweeper = Sweeper(
+        store,
+        runs,
+        Retention(settings.completed_tombstone_retention, settings.session_retention),
+        wake=lambda run_id, epoch: supervisor.wake(run_id, epoch),
+        ring=frames.ring_owner,
+    )
+    supervisor = Supervisor(
+        deps,
+        max_running=settings.max_running,
+        drain_s=settings.drain_seconds,
+        sweep=sweeper.sweep,
+        on_end=_say_run_ended,
+    )
+    tail = Tail(Views(store), frames)
+    limits = AnswerLimits(
+        settings.max_answer_bytes, settings.max_error_text_bytes, settings.max_message_bytes
+    )
+    submitter = Submitter(store, runs, limits, wake=supervisor.wake, adopt=supervisor.adopt)
+    policy = Policy(settings.on_busy == "interrupt", settings.max_waiting, settings.max_message_bytes)
+    app.state.services = Services(
+        authenticate=authenticate,
+        chat=Chat(store, runs, submitter, agents, supervisor, policy, new_id=new_id, ring=frames.ring_owner),
+        elsewhere=Elsewhere(store, submitter),
+        snapshots=Snapshots(store, ring=frames.ring_owner),
+        stop=Stop(store, ring=frames.ring_owner),
+        views=Views(store),
+        tail=tail,
+        breaker=Breaker(),
+        max_body_bytes=settings.max_body_bytes,
+    )
+    app.state.ready = _ready(store, supervisor)
+    await frames.start()
+    stack.push_async_callback(frames.stop)
+    await supervisor.start()
+    running = Running(store, frames, supervisor, tail, sweeper, url)
+    stack.push_async_callback(running.drain)
+    log.info("server.started", replica=replica, agents=list(agents.names), default_agent=agents.default)
+    return running
+
+
+def _ready(store: Store, supervisor: Supervisor) -> health.Ready:
+    known = migrate.head()
+
+    async def ready() -> dict[str, str]:
+        found = {"database": "ok", "schema": "ok", "accepting": "draining" if supervisor.draining else "ok"}
+        try:
+            if not await migrate.is_current(store, known):
+                found["schema"] = "behind"
+        except Exception as error:
+            log.warning("ready.database_failed", cause=cause_chain(error))
+            found["database"] = "unreachable"
+        return found
+
+    return ready
+
+
+def _say_run_ended(end: RunEnd) -> None:
+    root = end.tree.root
+    log.info(
+        "run.ended",
+        run_id=str(end.run_id),
+        session=end.tree.session.chat_id,
+        agent=root.agent,
+        state=str(end.state) if end.state is not None else "handed over",
+        steps=root.step,
+        calls=len(end.tree.calls),
+        children=len(end.tree.children),
+        usage=root.usage,
+        ms=round(end.seconds * 1000, 1),
+    )

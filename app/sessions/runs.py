@@ -1,0 +1,403 @@
+"""The only door to the state of a running tree, for its owner.
+
+A ``Tree`` is what the owner holds of it: runs, calls, message, all in step with its commits. Every method is one transaction under
+the session's lock, guarded by the root's epoch; its frames are written with it, so that they can be shown right after it.
+
+- A transient fault is tried again until the lease is lost: the run pauses, it does not fail.
+- A commit whose reply was lost is recognised by the run's ``commits`` counter and counts as done.
+- ``LeaseLost``: somebody else owns the tree now; nothing more may be done. ``StopRequested``: nothing was written, settle it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from app.domain.call_state import CallState, CloseCode
+from app.domain.history import Entry, unpaired
+from app.domain.results import Result, closed
+from app.domain.run_state import RunState
+from app.log import cause_chain, get_logger
+from app.sessions.closing import give_results, results_entry, settle_without_owner
+from app.store import calls, history, messages, runs, sessions
+from app.store import frames as frame_rows
+from app.store.calls import Call
+from app.store.faults import Fault, LeaseLost, classify
+from app.store.frames import Frame
+from app.store.runs import Run
+from app.store.sessions import Session
+from app.store.transaction import Store, Tx
+
+MAX_TAKEOVERS = 3
+
+log = get_logger(__name__)
+
+
+class StopRequested(Exception):
+    """A stop is recorded for the run: the commit that finds it is its settlement."""
+
+
+@dataclass(slots=True)
+class Tree:
+    """A claimed tree. ``commits`` and the runs' ``step`` count what is committed."""
+
+    session: Session
+    root: Run
+    children: dict[UUID, Run]
+    calls: dict[str, Call]
+    parts: list[dict[str, Any]]
+    metadata: dict[str, Any]
+    known_ids: set[str]
+    epoch: int
+    commits: int
+    batch: int
+
+    def calls_of(self, run_id: UUID, step: int) -> list[Call]:
+        """The calls of one committed step of one run, in their order."""
+        mine = [c for c in self.calls.values() if c.run_id == run_id and c.step == step]
+        return sorted(mine, key=lambda c: c.ordinal)
+
+    @property
+    def unsettled(self) -> list[Call]:
+        return [c for c in self.calls.values() if c.state is not CallState.SETTLED]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a commit writes of the root's message: its parts, and the frames that are not in the log yet."""
+
+    parts: Sequence[dict[str, Any]]
+    metadata: Mapping[str, Any]
+    frames: Sequence[Frame]
+    watermark: int
+    step_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child run that a response starts: its id, its call in the parent, its agent and the first entry of its history."""
+
+    run_id: UUID
+    call_id: str
+    agent: str
+    first: Entry
+
+
+class Runs:
+    """``owner`` is this replica's name in the leases."""
+
+    def __init__(self, store: Store, *, owner: str, lease_s: float) -> None:
+        self._store = store
+        self.owner = owner
+        self.lease_s = lease_s
+
+    # leases
+
+    async def claim_next(self, limit: int) -> list[tuple[UUID, int]]:
+        """Claims runs that nobody holds: new ones, given-back ones, and lapsed ones (a takeover). Returns (run, epoch)."""
+        async with self._store.transaction() as tx:
+            waiting = await runs.claimable(tx, limit=limit)
+        claimed: list[tuple[UUID, int]] = []
+        for session_id, run_id in waiting:
+            async with self._store.transaction() as tx:
+                if (epoch := await self.claim_in(tx, session_id, run_id)) is not None:
+                    claimed.append((run_id, epoch))
+        return claimed
+
+    async def claim_in(self, tx: Tx, session_id: UUID, run_id: UUID) -> int | None:
+        """Claims one run that nobody holds, under its session's lock; ``None`` when there is nothing (more) to claim."""
+        if await sessions.lock_by_id(tx, session_id) is None:
+            return None
+        run = await runs.lock(tx, run_id)
+        if run is None or not (run.lapsed or run.unclaimed):
+            return None
+        if run.stop_requested:
+            await settle_without_owner(tx, run, RunState.STOPPED, CloseCode.RUN_STOPPED)
+            return None
+        if run.lapsed and run.attempts >= MAX_TAKEOVERS:
+            log.error("run.given_up", run_id=str(run.id), attempts=run.attempts)
+            await settle_without_owner(
+                tx, run, RunState.FAILED, CloseCode.RUN_FAILED, error_code="framework_internal_error"
+            )
+            return None
+        claimed = await runs.claim(tx, run_id, owner=self.owner, lease_s=self.lease_s, takeover=run.lapsed)
+        await frame_rows.discard_after(tx, run_id, run.frame_seq)
+        if run.epoch:
+            await sessions.mark_cut(tx, session_id, run_id)
+        if run.lapsed:
+            log.warning("run.taken_over", run_id=str(run_id), attempt=claimed.attempts, epoch=claimed.epoch)
+        return claimed.epoch
+
+    async def renew(self, held: Mapping[UUID, int]) -> dict[UUID, bool]:
+        """Extends the leases of the runs held; see ``store.runs.renew``."""
+        async with self._store.transaction() as tx:
+            return await runs.renew(tx, self.owner, held, self.lease_s)
+
+    async def release(self, run_id: UUID, epoch: int) -> None:
+        """Gives a lease back: any replica may go on with the run at once."""
+        async with self._store.transaction() as tx:
+            await runs.release(tx, run_id, epoch)
+
+    async def give_up(self, run_id: UUID, epoch: int) -> None:
+        """The tree cannot be driven (a row of it cannot be read): settles it failed. Raises what that meets."""
+        async with self._store.transaction() as tx:
+            run = await runs.get(tx, run_id)
+            if run is None or await sessions.lock_by_id(tx, run.session_id) is None:
+                return
+            run = await runs.guard(tx, run_id, epoch)
+            await settle_without_owner(
+                tx, run, RunState.FAILED, CloseCode.RUN_FAILED, error_code="framework_internal_error"
+            )
+
+    async def held_epoch(self, run_id: UUID) -> int | None:
+        """The epoch under which this replica's lease holds the run, per its row."""
+        async with self._store.transaction() as tx:
+            run = await runs.get(tx, run_id)
+        mine = run is not None and run.state is RunState.RUNNING and run.lease_owner == self.owner
+        return run.epoch if run is not None and mine else None
+
+    # reading
+
+    async def load(self, run_id: UUID, epoch: int) -> Tree:
+        """The tree as it is committed. Raises ``LeaseLost``, or ``CorruptRow`` when a row cannot be read."""
+        async with self._store.transaction() as tx:
+            tree = await runs.tree(tx, run_id)
+            root = next((run for run in tree if run.id == run_id), None)
+            if root is None or root.epoch != epoch or root.state is not RunState.RUNNING:
+                raise LeaseLost(f"run {run_id} is not running under epoch {epoch}")
+            session = await sessions.lock_by_id(tx, root.session_id)
+            message = await messages.of_run(tx, run_id)
+            if session is None or message is None:
+                raise LeaseLost(f"run {run_id} has no session any more")
+            return Tree(
+                session=session,
+                root=root,
+                children={run.id: run for run in tree if run.id != run_id},
+                calls={call.call_id: call for call in await calls.of_tree(tx, run_id)},
+                parts=message.parts,
+                metadata=message.metadata or {},
+                known_ids=await calls.known_ids(tx, root.session_id),
+                epoch=epoch,
+                commits=root.commits,
+                batch=root.batch,
+            )
+
+    async def history(self, tree: Tree, run: Run) -> list[Entry]:
+        """The committed entries that the run's next model request begins with; the last response may still lack its results."""
+        async with self._store.transaction() as tx:
+            if run.parent_run is None:
+                return await history.of_session(tx, run.session_id)
+            return await history.of_child(tx, run.id)
+
+    # commits
+
+    async def commit_response(
+        self,
+        tree: Tree,
+        run: Run,
+        *,
+        entries: Sequence[Entry],
+        new_calls: Sequence[Call],
+        new_children: Sequence[Child],
+        usage: Mapping[str, Any],
+        message: Message | None,
+        settle: bool,
+    ) -> None:
+        """A model's response: its history entries, its calls, the child runs these start; ``settle`` completes the run with it.
+
+        ``message`` is ``None`` for a child that showed nothing."""
+        step = run.step + 1
+        done = [c for c in tree.calls.values() if c.run_id == run.id and not c.drained]
+
+        async def body(tx: Tx) -> None:
+            child = run.parent_run is not None
+            await history.append(tx, tree.session.id, run.id, step, entries, child=child)
+            await calls.insert(tx, tree.session.id, new_calls)
+            for new in new_children:
+                await runs.insert_child(
+                    tx,
+                    run_id=new.run_id,
+                    session_id=tree.session.id,
+                    root_run=tree.root.id,
+                    parent_run=run.id,
+                    parent_call=new.call_id,
+                    agent=new.agent,
+                )
+                await history.append(tx, tree.session.id, new.run_id, 0, [new.first], child=True)
+            await calls.drain(tx, tree.session.id, [c.call_id for c in done])
+            await runs.set_step(tx, run.id, step, usage)
+            if settle:
+                await runs.settle(tx, [run.id], RunState.COMPLETED)
+
+        await self._commit(tree, body, message)
+        for call in done:
+            call.drained = True
+        tree.calls.update({call.call_id: call for call in new_calls})
+
+    async def begin_calls(self, tree: Tree, begun: Sequence[Call]) -> None:
+        """``started`` is committed before a tool begins, and only while no stop is recorded."""
+
+        async def body(tx: Tx) -> None:
+            await calls.begin(tx, tree.session.id, [call.call_id for call in begun])
+
+        await self._commit(tree, body, None)
+        for call in begun:
+            call.state = CallState.STARTED
+
+    async def settle_call(self, tree: Tree, call: Call, result: Result, message: Message | None) -> None:
+        """A call's result. Committed even when a stop is recorded: what happened, happened."""
+
+        async def body(tx: Tx) -> None:
+            await give_results(tx, tree.session.id, [(call, result)])
+
+        await self._commit(tree, body, message, despite_stop=True)
+        _settled(call, result)
+
+    async def settle_child(self, tree: Tree, child: Run, state: RunState, error_code: str | None) -> None:
+        """A child run that failed: its open calls are closed with it."""
+        results = [(c, closed(CloseCode.RUN_FAILED)) for c in tree.unsettled if c.run_id == child.id]
+
+        async def body(tx: Tx) -> None:
+            await give_results(tx, tree.session.id, results)
+            await runs.settle(tx, [child.id], state, error_code=error_code)
+
+        await self._commit(tree, body, None, despite_stop=True)
+        for call, result in results:
+            _settled(call, result)
+
+    async def look(self, tree: Tree) -> tuple[int, dict[str, Call]]:
+        """The tree's calls as they are now: answers come in from other transactions. Returns (pending, calls)."""
+        async with self._store.transaction() as tx:
+            fresh = {call.call_id: call for call in await calls.of_tree(tx, tree.root.id)}
+        return sum(call.state is CallState.PENDING for call in fresh.values()), fresh
+
+    async def suspend(self, tree: Tree, message: Message) -> bool:
+        """The tree waits for its pending calls; ``False``, and nothing written, when none is pending any more."""
+        pending = 0
+
+        async def body(tx: Tx) -> None:
+            nonlocal pending
+            pending = await calls.pending(tx, tree.root.id)
+            if pending == 0:
+                raise _NothingPendingError
+            await calls.start_deadlines(tx, tree.root.id)
+            await runs.suspend_tree(tx, tree.root.id)
+
+        try:
+            await self._commit(tree, body, message)
+        except _NothingPendingError:
+            return False
+        return True
+
+    async def drain(
+        self,
+        tree: Tree,
+        *,
+        drained: Sequence[Call],
+        results: Sequence[tuple[Call, Result]],
+        begun: Sequence[Call],
+        message: Message,
+    ) -> None:
+        """The tree goes on with a complete batch: answers become results, granted approvals begin."""
+        through_suspension = any(call.batch < tree.batch for call in drained)
+
+        async def body(tx: Tx) -> None:
+            await give_results(tx, tree.session.id, results)
+            await calls.begin(tx, tree.session.id, [call.call_id for call in begun])
+            await calls.drain(tx, tree.session.id, [call.call_id for call in drained])
+            await runs.wake_children(tx, tree.root.id)
+
+        await self._commit(tree, body, message, next_batch=not through_suspension)
+        for call, result in results:
+            _settled(call, result)
+        for call in begun:
+            call.state = CallState.STARTED
+        for call in drained:
+            call.drained = True
+        if not through_suspension:
+            tree.batch += 1
+
+    async def settle_tree(
+        self,
+        tree: Tree,
+        state: RunState,
+        *,
+        error_code: str | None,
+        results: Sequence[tuple[Call, Result]],
+        partial: Sequence[Entry],
+        message: Message,
+    ) -> None:
+        """The root's end, and that of everything of its tree that is still live. ``partial``: what a cut response had said."""
+
+        async def body(tx: Tx) -> None:
+            await give_results(tx, tree.session.id, results)
+            entries: list[Entry] = []
+            last = await history.last_of_session(tx, tree.session.id)
+            if last is not None and unpaired([last]):
+                entries.append(results_entry(last, tree.root.id, list(tree.calls.values()), results))
+            await history.append(
+                tx, tree.session.id, tree.root.id, tree.root.step, [*entries, *partial], child=False
+            )
+            await runs.settle(tx, [tree.root.id, *tree.children], state, error_code=error_code)
+
+        await self._commit(tree, body, message, despite_stop=True)
+
+    async def _commit(
+        self,
+        tree: Tree,
+        body: Callable[[Tx], Awaitable[None]],
+        message: Message | None,
+        *,
+        despite_stop: bool = False,
+        next_batch: bool = False,
+    ) -> None:
+        delay = 0.05
+        while True:
+            try:
+                async with self._store.transaction() as tx:
+                    if await sessions.lock_by_id(tx, tree.session.id) is None:
+                        raise LeaseLost("the session was deleted")
+                    row = await runs.lock(tx, tree.root.id)
+                    if row is None or row.epoch != tree.epoch:
+                        raise LeaseLost(f"run {tree.root.id} has another owner")
+                    if row.commits == tree.commits + 1:
+                        break  # the reply of an earlier try was lost, its writes were not
+                    if row.state is not RunState.RUNNING:
+                        raise LeaseLost(f"run {tree.root.id} is {row.state}")
+                    if row.stop_requested and not despite_stop:
+                        raise StopRequested
+                    await body(tx)
+                    if message is not None:
+                        await messages.write(tx, tree.root.id, message.parts, message.metadata)
+                        await frame_rows.insert_committed(tx, tree.root.id, message.frames)
+                    await runs.advance(
+                        tx,
+                        tree.root.id,
+                        frame_seq=message.watermark if message else 0,
+                        step_open=message.step_open if message else None,
+                        next_batch=next_batch,
+                    )
+                    if message is not None:
+                        await frame_rows.trim(tx, tree.root.id)
+                break
+            except Exception as error:
+                if classify(error) is not Fault.TRANSIENT:
+                    raise
+                log.warning("run.commit_retried", run_id=str(tree.root.id), cause=cause_chain(error))
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 1.0)
+        tree.commits += 1
+
+
+class _NothingPendingError(Exception):
+    """Rolls the suspension back: the last answer came in meanwhile."""
+
+
+def _settled(call: Call, result: Result) -> None:
+    call.state, call.outcome, call.value, call.error_code = (
+        CallState.SETTLED,
+        result.outcome,
+        result.value,
+        result.error_code,
+    )

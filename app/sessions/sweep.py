@@ -1,0 +1,115 @@
+"""What time does, on every replica, in bounded bites: deadlines, tombstones, idle sessions, the frames of runs that are over.
+
+Replicas may sweep at once: a deadline is answered under the session's lock like any submit, so it happens once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.clock import monotonic
+from app.domain.call_state import CallState, CloseCode
+from app.domain.results import closed
+from app.domain.run_state import LIVE, RunState
+from app.log import get_logger
+from app.sessions.runs import Runs
+from app.sessions.stop import stop_in
+from app.store import calls, runs, sessions
+from app.store import frames as frame_rows
+from app.store.transaction import Store
+
+log = get_logger(__name__)
+
+BITE = 200
+PURGE_EVERY_S = 30.0
+FRAMES_KEPT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Seconds: of completed tombstones, and of idle sessions (``None``: for ever)."""
+
+    tombstones_s: float
+    sessions_s: float | None
+
+
+class Sweeper:
+    """``sweep`` is called every second or so; purges run at their own, slower pace."""
+
+    def __init__(
+        self,
+        store: Store,
+        runs_: Runs,
+        retention: Retention,
+        *,
+        wake: Callable[[UUID, int], None],
+        ring: Callable[[UUID], None],
+    ) -> None:
+        self._store = store
+        self._runs = runs_
+        self._retention = retention
+        self._wake = wake
+        self._ring = ring
+        self._purged_at = monotonic()
+
+    async def sweep(self) -> None:
+        await self.deadlines()
+        if monotonic() - self._purged_at >= PURGE_EVERY_S:
+            self._purged_at = monotonic()
+            await self.purge()
+
+    async def deadlines(self) -> int:
+        """Answers the calls that are past their deadline; whoever completes a batch claims its run. Returns how many."""
+        async with self._store.transaction() as tx:
+            overdue = await calls.overdue(tx, limit=BITE)
+        answered = 0
+        for session_id, call_id in overdue:
+            claimed: tuple[UUID, int] | None = None
+            async with self._store.transaction() as tx:
+                if await sessions.lock_by_id(tx, session_id) is None:
+                    continue
+                call = await calls.get(tx, session_id, call_id)
+                if call is None or call.state is not CallState.PENDING:
+                    continue
+                root = await runs.lock(tx, call.root_run)
+                if root is None or root.state not in LIVE or root.stop_requested:
+                    continue
+                text = {"errorText": closed(CloseCode.TIMEOUT).value}
+                await calls.answer(tx, session_id, call_id, text, error_code=CloseCode.TIMEOUT)
+                answered += 1
+                if root.state is RunState.SUSPENDED and await calls.pending(tx, root.id) == 0:
+                    run = await runs.claim(
+                        tx, root.id, owner=self._runs.owner, lease_s=self._runs.lease_s, next_batch=True
+                    )
+                    claimed = (run.id, run.epoch)
+            log.info("call.timed_out", call_id=call_id, run_id=str(root.id))
+            if claimed is not None:
+                self._wake(*claimed)
+        return answered
+
+    async def purge(self) -> None:
+        """Drops what nobody can ask for any more."""
+        async with self._store.transaction() as tx:
+            await calls.purge_tombstones(tx, self._retention.tombstones_s, limit=BITE * 10)
+        async with self._store.transaction() as tx:
+            await frame_rows.purge(tx, FRAMES_KEPT_S, limit=BITE * 50)
+        if self._retention.sessions_s is None:
+            return
+        async with self._store.transaction() as tx:
+            idle = await sessions.idle_since(tx, self._retention.sessions_s, limit=BITE)
+        for session_id in idle:
+            await self._expire(session_id, self._retention.sessions_s)
+
+    async def _expire(self, session_id: UUID, after_s: float) -> None:
+        async with self._store.transaction() as tx:
+            if await sessions.lock_by_id(tx, session_id) is None or not await sessions.is_idle(
+                tx, session_id, after_s
+            ):
+                return
+            run = await runs.current(tx, session_id)
+            if run is not None and run.state is RunState.RUNNING:
+                return
+            if run is not None and run.state in LIVE:
+                await stop_in(tx, run)
+            await sessions.delete(tx, session_id)
+        log.info("session.expired", session=str(session_id))

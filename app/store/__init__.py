@@ -1,0 +1,15 @@
+"""All SQL. Statements are named for intent; rows come in, domain values go out.
+
+May import: errors, domain, settings, log, clock; only this room imports sqlalchemy and asyncpg.
+
+Invariants:
+
+- Lock order: session, then run, then calls by id. Every transaction that changes a run's state, its calls or its messages takes the
+  session row first (``sessions.lock``); frame batches and lease renewals take no session lock.
+- Every write of a run's owner carries the root's epoch and applies only if it is still the row's (``runs``); zero rows is
+  ``LeaseLost``, never a silent success.
+- Times that decide something are the database's ``now()``.
+- JSON payloads are ``json``, not ``jsonb``: escapes of NUL survive. They are never filtered in SQL; what is queried is a column.
+
+Fails: ``faults.classify`` says of any exception whether it is transient, permanent or a lost race.
+"""

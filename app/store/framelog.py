@@ -1,0 +1,274 @@
+"""The frame log in motion: local readers are fed from memory, the log is written in batches, a doorbell wakes the other replicas.
+
+``FrameLog`` is the port; Postgres is behind it (``frame`` rows, ``LISTEN``/``NOTIFY`` on connections of its own). One transaction a
+tick carries the frames of all local runs and one notification naming them. A lost notification costs latency only: readers poll.
+
+Memory is bounded: a feed keeps the frames of the running step and of the last committed one; a reader that falls behind that reads
+the log. After a lost connection every frame a feed keeps is written again (``on conflict do nothing``).
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from uuid import UUID
+
+import asyncpg
+
+from app.log import cause_chain, get_logger
+from app.store.engine import asyncpg_dsn
+from app.store.frames import Frame
+
+_CHANNEL = "agent_server"
+_NAMES_PER_BELL = 200  # a payload stays below Postgres's 8,000 bytes
+_INSERT = (
+    "insert into frame (run_id, seq, epoch, data) select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::text[]) "
+    "on conflict do nothing"
+)
+
+log = get_logger(__name__)
+
+
+class Feed:
+    """The frames of one run that is owned here. Written by its owner, read by any number of local readers."""
+
+    def __init__(self, frames_log: "FrameLog", run_id: UUID, epoch: int, seq: int) -> None:
+        self.run_id = run_id
+        self.epoch = epoch
+        self.last_seq = seq
+        self.lost = False
+        self._log = frames_log
+        self._frames: list[Frame] = []
+        self._first = seq + 1  # the lowest seq that is kept
+        self._written = seq
+        self._committed = seq
+
+    def publish(self, frames: Sequence[Frame], *, written: bool = False) -> None:
+        """Hands frames to every reader at once. ``written``: their transaction has put them into the log already."""
+        if not frames:
+            return
+        self._frames.extend(frames)
+        self.last_seq = frames[-1].seq
+        if written:
+            self._written = self.last_seq
+        self._log.ring_run(self.run_id, local=True)
+
+    def unwritten(self) -> list[Frame]:
+        return self.since(self._written) or []
+
+    def since(self, seq: int) -> list[Frame] | None:
+        """The kept frames after ``seq``; ``None`` when some of them are not kept any more."""
+        if seq + 1 < self._first:
+            return None
+        return self._frames[seq + 1 - self._first :]
+
+    @property
+    def committed(self) -> int:
+        return self._committed
+
+    def commit(self, seq: int) -> None:
+        """A step up to ``seq`` is committed: forget the one before it."""
+        keep_from = self._committed + 1
+        if keep_from > self._first:
+            del self._frames[: keep_from - self._first]
+            self._first = keep_from
+        self._committed = seq
+
+    def mark_written(self, seq: int) -> None:
+        self._written = max(self._written, seq)
+
+    def forget_written(self) -> None:
+        """The log's connection was lost, and perhaps the last batches with it."""
+        self._written = self._first - 1
+
+
+class Reader:
+    """Wakes one reader of one run."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def wake(self) -> None:
+        self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Returns when the run has news, or after ``seconds``."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        self._event.clear()
+
+
+class FrameLog:
+    """``open`` and ``close`` bracket the feeds of owned runs; ``reader`` is for anybody who follows a run."""
+
+    def __init__(self, dsn: str, *, replica: str, tick_s: float, listen_dsn: str | None = None) -> None:
+        self._dsn = asyncpg_dsn(dsn)
+        self._listen_dsn = asyncpg_dsn(listen_dsn or dsn)
+        self._replica = replica
+        self._tick_s = tick_s
+        self._feeds: dict[UUID, Feed] = {}
+        self._readers: defaultdict[UUID, set[Reader]] = defaultdict(set)
+        self._dirty: set[UUID] = set()
+        self._bells: set[str] = set()
+        self._due = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.on_run_bell: Callable[[UUID], None] = lambda run_id: None
+        self.listening = False
+
+    async def start(self) -> None:
+        self._tasks = [
+            asyncio.create_task(self._write(), name="frame-writer"),
+            asyncio.create_task(self._listen(), name="doorbell"),
+        ]
+
+    async def stop(self) -> None:
+        """Writes what is left, then closes both connections."""
+        with suppress(Exception):
+            async with asyncio.timeout(2):
+                while self._dirty or self._bells:
+                    await asyncio.sleep(self._tick_s)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # owners
+
+    def open(self, run_id: UUID, epoch: int, seq: int) -> Feed:
+        feed = Feed(self, run_id, epoch, seq)
+        self._feeds[run_id] = feed
+        return feed
+
+    def close(self, feed: Feed, *, lost: bool) -> None:
+        """The owner is done with the run, or has lost it; readers go on from the log."""
+        feed.lost = lost
+        if self._feeds.get(feed.run_id) is feed:
+            del self._feeds[feed.run_id]
+        self._wake(feed.run_id)
+
+    def ring_run(self, run_id: UUID, *, local: bool = False) -> None:
+        """Tells every reader of the run, here now and elsewhere with the next tick. ``local``: its owner is here."""
+        self._wake(run_id)
+        self._dirty.add(run_id)
+        self._due.set()
+
+    def ring_owner(self, run_id: UUID) -> None:
+        """Tells the run's owner, wherever it is, to look at the run's row (a stop, or a run to claim)."""
+        self._bells.add(run_id.hex)
+        self._due.set()
+
+    # readers
+
+    def feed(self, run_id: UUID) -> Feed | None:
+        """The run's feed when its owner is here."""
+        return self._feeds.get(run_id)
+
+    @contextmanager
+    def reader(self, run_id: UUID) -> Iterator[Reader]:
+        reader = Reader()
+        self._readers[run_id].add(reader)
+        try:
+            yield reader
+        finally:
+            self._readers[run_id].discard(reader)
+            if not self._readers[run_id]:
+                del self._readers[run_id]
+
+    @property
+    def readers(self) -> int:
+        """How many streams follow a run on this replica."""
+        return sum(len(readers) for readers in self._readers.values())
+
+    def wake_all(self) -> None:
+        for run_id in list(self._readers):
+            self._wake(run_id)
+
+    def _wake(self, run_id: UUID) -> None:
+        for reader in self._readers.get(run_id, ()):
+            reader.wake()
+
+    # the two connections
+
+    async def _write(self) -> None:
+        connection: asyncpg.Connection | None = None
+        while True:
+            await self._due.wait()
+            await asyncio.sleep(self._tick_s)
+            self._due.clear()
+            dirty, self._dirty = self._dirty, set()
+            bells, self._bells = self._bells, set()
+            try:
+                if connection is None or connection.is_closed():
+                    connection = await asyncpg.connect(
+                        self._dsn,
+                        timeout=5,
+                        command_timeout=10,
+                        server_settings={"synchronous_commit": "off"},
+                    )
+                    for feed in self._feeds.values():
+                        feed.forget_written()
+                    dirty |= set(self._feeds)
+                await self._write_batch(connection, dirty, bells)
+            except asyncio.CancelledError:
+                if connection is not None:
+                    connection.terminate()
+                raise
+            except Exception as error:
+                log.warning("frames.write_failed", cause=cause_chain(error))
+                self._dirty |= dirty
+                self._bells |= bells
+                self._due.set()
+                if connection is not None:
+                    connection.terminate()
+                    connection = None
+                await asyncio.sleep(0.25)
+
+    async def _write_batch(self, connection: asyncpg.Connection, dirty: set[UUID], bells: set[str]) -> None:
+        batches = [
+            (feed, feed.unwritten()) for run_id in dirty if (feed := self._feeds.get(run_id)) is not None
+        ]
+        rows = [(feed.run_id, f.seq, f.epoch, f.data) for feed, frames in batches for f in frames]
+        async with connection.transaction():
+            if rows:
+                await connection.execute(_INSERT, *(list(column) for column in zip(*rows, strict=True)))
+            names = [f"r{run_id.hex}" for run_id in dirty] + [f"o{bell}" for bell in bells]
+            for first in range(0, len(names), _NAMES_PER_BELL):
+                payload = f"{self._replica} " + " ".join(names[first : first + _NAMES_PER_BELL])
+                await connection.execute("select pg_notify($1, $2)", _CHANNEL, payload)
+        for feed, frames in batches:
+            if frames:
+                feed.mark_written(frames[-1].seq)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                connection = await asyncpg.connect(self._listen_dsn, timeout=5)
+                try:
+                    gone = asyncio.Event()
+                    connection.add_termination_listener(lambda _: gone.set())
+                    await connection.add_listener(_CHANNEL, self._rung)
+                    self.listening = True
+                    self.wake_all()  # whatever rang while nobody listened
+                    while not gone.is_set():
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(15):
+                                await gone.wait()
+                        if not gone.is_set():
+                            await connection.execute("select 1", timeout=5)
+                finally:
+                    self.listening = False
+                    connection.terminate()
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                log.warning("doorbell.lost", cause=cause_chain(error))
+            await asyncio.sleep(0.5)
+
+    def _rung(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        sender, *names = str(payload).split(" ")
+        for name in names:
+            run_id = UUID(name[1:])
+            if name[0] == "o":
+                self.on_run_bell(run_id)
+            elif sender != self._replica:
+                self._wake(run_id)

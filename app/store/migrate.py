@@ -1,0 +1,39 @@
+"""The schema's version: bring a database to it, and ask whether it is there."""
+
+import asyncio
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from app.store.transaction import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _config(dsn: str | None) -> Config:
+    config = Config(toml_file=ROOT / "pyproject.toml")
+    config.attributes["url"] = dsn
+    return config
+
+
+async def upgrade(dsn: str) -> None:
+    """Brings the database to the newest schema. Any number at once: one migrates, the others wait and find it done."""
+    await asyncio.to_thread(command.upgrade, _config(dsn), "head")
+
+
+def head() -> str:
+    """The newest revision this code knows."""
+    return ScriptDirectory.from_config(_config(None)).get_current_head() or ""
+
+
+async def is_current(store: Store, known: str) -> bool:
+    """Whether the database is at ``known`` or at a revision this code does not know (a newer release's: it only added)."""
+    async with store.transaction() as tx:
+        found = (await tx.execute(sa.text("select version_num from alembic_version"))).scalar_one_or_none()
+    if found == known:
+        return True
+    script = ScriptDirectory.from_config(_config(None))
+    return found is not None and found not in {revision.revision for revision in script.walk_revisions()}

@@ -1,0 +1,113 @@
+"""One client's stream: from a run's frames to the chunks this client may be sent.
+
+- **The prefix of every 200 that continues a message**: ``start`` → ``start-step`` → ``start`` → … The second ``start`` is the chunk
+  that writes: without it a client whose state copies messages never sees the new step and sends the same answer for ever.
+- Joins: a replay and the frames after it may disagree about an open step; the stream the client gets never does.
+- A result for a call that this client does not hold comes with its input: a bare one would end the client's stream in an error.
+- Endings: what is open is closed, and no last step is left that satisfies a stock predicate.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from app.domain import frames
+from app.domain.frames import ENDINGS, Chunk
+from app.domain.grammar import Place, StreamState
+from app.domain.ui_message import Part
+
+
+class Encoder:
+    """``continued``: the message that the client appends to, ``None`` for a whole one. ``held``: the calls that its message shows.
+
+    ``aside``: chunks that ride inside the first step (rejections). ``part_of`` finds a call's part in the run's message."""
+
+    def __init__(
+        self,
+        message_id: str,
+        *,
+        continued: bool = False,
+        held: Collection[str] = (),
+        aside: Sequence[Chunk] = (),
+        part_of: Callable[[str], Part | None] = lambda _: None,
+    ) -> None:
+        self._message_id = message_id
+        self._waiting = [frames.start(message_id), *aside] if continued else []
+        self._state = StreamState()
+        self._held = set(held)
+        self._continued = continued
+        self._part_of = part_of
+
+    @property
+    def ended(self) -> bool:
+        return self._state.place is Place.ENDED
+
+    def start(self) -> Iterator[Chunk]:
+        yield from self._out(frames.start(self._message_id))
+
+    def feed(self, chunk: Chunk) -> Iterator[Chunk]:
+        """The chunks to send for one frame of the run."""
+        kind: str = chunk["type"]
+        if kind in ENDINGS:
+            yield from self._ending(chunk)
+            return
+        in_step = self._state.place is Place.STEP
+        if kind == "start-step":
+            for closing in self._state.closing():
+                yield from self._out(closing)
+            yield from self._step()
+            return
+        if kind == "finish-step":
+            for closing in self._state.closing():
+                yield from self._out(closing)
+            return
+        if not in_step and not chunk.get("transient"):
+            yield from self._step()
+        yield from self._known(kind, chunk)
+        yield from self._out(chunk)
+
+    def _step(self) -> Iterator[Chunk]:
+        yield from self._out(frames.START_STEP)
+        waiting, self._waiting = self._waiting, []
+        for chunk in waiting:
+            yield from self._out(chunk)
+
+    def _known(self, kind: str, chunk: Chunk) -> Iterator[Chunk]:
+        if not kind.startswith("tool-"):
+            return
+        call_id = chunk["toolCallId"]
+        part = None
+        if self._continued and call_id not in self._held and not kind.startswith("tool-input-"):
+            part = self._part_of(call_id)
+        self._held.add(call_id)
+        if part is not None:
+            flagged = kind != "tool-output-denied"
+            name = part["type"].removeprefix("tool-")
+            yield from self._out(
+                frames.tool_input_available(call_id, name, part.get("input", {}), flagged=flagged)
+            )
+
+    def _ending(self, chunk: Chunk) -> Iterator[Chunk]:
+        for closing in self._state.closing():
+            yield from self._out(closing)
+        if self._waiting:  # nothing opened a step: the client's own must end all the same
+            yield from self._step()
+            yield from self._out(frames.FINISH_STEP)
+        if chunk["type"] != "error" and self._state.needs_boundary():
+            for each in frames.boundary(self._message_id):
+                yield from self._out(each)
+        yield from self._out(chunk)
+
+    def _out(self, chunk: Chunk) -> Iterator[Chunk]:
+        self._state.accept(chunk)
+        yield chunk
+
+
+def harmless_step(message_id: str, aside: Sequence[Chunk]) -> list[Chunk]:
+    """Case B whole: a step that writes and holds no tool part, then the end. Nothing of it is stored."""
+    return [
+        frames.start(message_id),
+        frames.START_STEP,
+        frames.start(message_id),
+        *aside,
+        frames.FINISH_STEP,
+        frames.FINISH,
+    ]
