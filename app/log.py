@@ -29,9 +29,9 @@ MESSAGE_LIMIT = 500  # characters of one exception's message
 CHAIN_LIMIT = 10
 TRACE_LIMIT = 30
 
-# Libraries that tell bodies, URLs or SQL at a lower level, or say what our own canonical lines say.
+# Libraries that tell bodies, URLs or SQL at a lower level, or what nobody asks or our own canonical lines say.
 QUIET = (
-    "anthropic", "asyncpg", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "openai", "sqlalchemy",
+    "alembic.runtime.plugins", "anthropic", "asyncpg", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "openai", "sqlalchemy",
     "uvicorn.access",
 )  # fmt: skip
 

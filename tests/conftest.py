@@ -14,13 +14,11 @@ from typing import Any
 
 import asyncpg
 import pytest
-from alembic import command
-from alembic.config import Config
 from sqlalchemy.engine import make_url
 
+from app.store import migrate
 from app.store.embedded import start_embedded
 
-ROOT = Path(__file__).resolve().parent.parent
 # what is lost when the machine stops does not matter here
 FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "max_connections": "200"}
 
@@ -47,9 +45,7 @@ def template_database(postgres_url: str) -> Iterator[str]:
     """The name of a database at the newest schema. Nobody may be connected to it while it is cloned."""
     name = f"template_{uuid.uuid4().hex}"
     _execute(postgres_url, f"create database {name}")
-    config = Config(toml_file=ROOT / "pyproject.toml")
-    config.attributes["url"] = _named(postgres_url, name)
-    command.upgrade(config, "head")
+    asyncio.run(migrate.upgrade(_named(postgres_url, name)))
     yield name
     _execute(postgres_url, f"drop database {name} with (force)")
 
