@@ -6,6 +6,7 @@ Ctrl-C and SIGTERM drain: not ready, runs handed over, open streams destroyed so
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import socket
 import sys
@@ -55,10 +56,8 @@ def serve(settings: Settings) -> int:
         timeout_graceful_shutdown=5,
     )
     server = _Server(config)
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         server.run()
-    except KeyboardInterrupt:
-        pass
     return 0 if server.started else 1
 
 
@@ -87,6 +86,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
     parser.add_argument("command", choices=["serve", "migrate", "check"])
     command = parser.parse_args(arguments).command
+    from app.agent.registry import RegistryError
+    from app.store.embedded import EmbeddedPostgresError
+
     try:
         settings = Settings()
         configure(settings.log_format)
@@ -96,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
             asyncio.run(_migrate(settings))
             return 0
         return check(settings)
-    except (SettingsError, ValueError) as error:
+    except (SettingsError, RegistryError, EmbeddedPostgresError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
 

@@ -141,7 +141,7 @@ def _type_name(error: BaseException) -> str:
 def _safe_message(error: BaseException) -> str:
     try:
         text = _message(error)
-    except Exception as fault:  # noqa: BLE001, a log line must not fail because an exception cannot be printed
+    except Exception as fault:  # a log line must not fail because an exception cannot be printed
         text = f"<message lost: {type(fault).__name__}>"
     text = mask(" ".join(text.split()))
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"

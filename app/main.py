@@ -3,14 +3,15 @@
 Start reading here for what is wired to what. Nothing else constructs settings, engines, registries or use cases.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from uuid import UUID
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
-from app.agent.loop import Deps
+from app.agent.deps import Deps
 from app.agent.registry import Limits, Registry
 from app.agent.supervisor import RunEnd, Supervisor
 from app.agents.built_in import built_in
@@ -88,13 +89,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     authenticate = authenticator(settings)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
             url = settings.database_url.get_secret_value() if settings.database_url is not None else None
             if url is None:
                 embedded = await start_embedded(settings.data_dir)
                 stack.push_async_callback(embedded.stop)
                 url = embedded.url
+            stack.push_async_callback(agents.aclose)
             await migrate.upgrade(url)
             app.state.running = await _start(app, settings, agents, authenticate, url, stack)
             yield
@@ -115,7 +117,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         allow_headers=["content-type", "authorization", "user-agent", "last-event-id"],
         expose_headers=["x-session-id", "x-run-id", "x-vercel-ai-ui-message-stream"],
     )
-    app.add_middleware(RequestLine, observe=lambda route, method, status, seconds, code: None)
+    app.add_middleware(RequestLine)
     return app
 
 
@@ -142,11 +144,15 @@ async def _start(
         max_message_bytes=settings.max_message_bytes,
         max_steps=settings.max_steps,
     )
+
+    def wake(run_id: UUID, epoch: int) -> None:
+        supervisor.wake(run_id, epoch)
+
     sweeper = Sweeper(
         store,
         runs,
         Retention(settings.completed_tombstone_retention, settings.session_retention),
-        wake=lambda run_id, epoch: supervisor.wake(run_id, epoch),
+        wake=wake,
         ring=frames.ring_owner,
     )
     supervisor = Supervisor(

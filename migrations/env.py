@@ -28,10 +28,10 @@ def url() -> str:
 
 
 def migrate(connection: Connection) -> None:
-    # A migration that waits for a lock makes every later query wait behind it: give up and be run again instead.
-    connection.execute(sa.text("set lock_timeout = '5s'"))
     # Two replicas that start at once migrate one after the other.
     connection.execute(sa.text("select pg_advisory_lock(4207849484)"))
+    # A migration that waits for a lock makes every later query wait behind it: give up and be run again instead.
+    connection.execute(sa.text("set lock_timeout = '5s'"))
     connection.commit()
     try:
         context.configure(connection=connection, target_metadata=metadata, transaction_per_migration=True)

@@ -12,19 +12,18 @@ owner died gets the result ``outcome unknown`` unless its tool is retry-safe.
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Coroutine, Sequence
 from typing import Any
 from uuid import UUID
 
+from app.agent.deps import Deps, HandedOver, RunFailed
 from app.agent.model import ModelFailure, ModelRequest
-from app.agent.registry import Agent, Registry
+from app.agent.registry import Agent
 from app.agent.response import add_usage, as_result, child_run, plan, text_of
 from app.agent.scribe import Draft, MessageTooLarge, Scribe
-from app.agent.step import CallIds, Speech, ask
+from app.agent.step import CallIds, Speech, ask, exceeded
+from app.agent.tasks import together
 from app.agent.tools import Tool, ToolContext, run_tool, unknown_tool
-from app.clock import NewId
 from app.domain import frames
 from app.domain.call_state import CallKind, CallState, CloseCode, Outcome
 from app.domain.history import Entry, assistant_entry, calls_of
@@ -34,38 +33,12 @@ from app.domain.ui_message import MessageFold
 from app.errors import Code
 from app.log import cause_chain, get_logger
 from app.sessions.closing import closing_results, ending, partial_entry, results_entry, stopped_meanwhile
-from app.sessions.runs import Message, Runs, StopRequested, Tree
+from app.sessions.runs import Message, StopRequested, Tree
 from app.store.calls import Call
 from app.store.faults import LeaseLost
-from app.store.framelog import FrameLog
 from app.store.runs import Run
 
 log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Deps:
-    """What every tree needs of its surroundings. ``max_message_bytes``: the store's limit for one message."""
-
-    runs: Runs
-    registry: Registry
-    log: FrameLog
-    new_id: NewId
-    outbox: Path
-    max_message_bytes: int
-    max_steps: int
-
-
-class RunFailed(Exception):
-    """The run cannot go on. ``code`` is what its user is told; the original error is the ``__cause__``."""
-
-    def __init__(self, code: Code) -> None:
-        super().__init__(str(code))
-        self.code = code
-
-
-class HandedOver(Exception):
-    """The replica is draining and the tree has reached a commit: another replica goes on from there."""
 
 
 class TreeDriver:
@@ -178,7 +151,7 @@ class TreeDriver:
     async def _execute(self, run: Run, step: Sequence[Call]) -> None:
         ready = [c for c in step if c.state is CallState.READY]
         if ready:
-            await self._commit(self._deps.runs.begin_calls(self._tree, ready))
+            await self._scribe.exclusively(self._deps.runs.begin_calls(self._tree, ready))
             self._due.update(c.call_id for c in ready)
         work: list[Coroutine[Any, Any, None]] = []
         for call in step:
@@ -187,7 +160,7 @@ class TreeDriver:
                 work.append(self._run_tool(run, call))
             elif call.kind is CallKind.SUBAGENT and call.state is CallState.STARTED:
                 work.append(self._run_child(call))
-        await _together(work)
+        await together(work)
 
     async def _run_tool(self, run: Run, call: Call) -> None:
         tool = self._tool_of(call)
@@ -216,7 +189,7 @@ class TreeDriver:
             except RunFailed as failure:
                 self._log_failure(child, failure)
                 settled = self._deps.runs.settle_child(self._tree, child, RunState.FAILED, str(failure.code))
-                await self._commit(settled)
+                await self._scribe.exclusively(settled)
                 child.state, child.error_code = RunState.FAILED, str(failure.code)
         if child.state is RunState.COMPLETED:
             history = await self._history_of(child)
@@ -227,7 +200,8 @@ class TreeDriver:
     async def _model_step(self, run: Run) -> bool:
         """One model request and its commit. ``True``: the response made no calls, so the run is complete."""
         agent = self._agent_of(run)
-        self._check_limits(run, agent)
+        if exceeded(agent.limits, run, self._deps.max_steps):
+            raise RunFailed(Code.RUN_LIMIT_EXCEEDED)
         history = await self._history_of(run)
         results = (
             [results_entry(history[-1], run.id, list(self._tree.calls.values()))]
@@ -275,7 +249,10 @@ class TreeDriver:
                 settle=complete,
             )
 
-        await self._scribe.commit(write if is_root or planned.chunks else None, commit)
+        if is_root or planned.chunks:
+            await self._scribe.commit(write, commit)
+        else:
+            await self._scribe.exclusively(commit(None))
         history += entries
         run.step, run.usage = run.step + 1, usage
         if is_root:
@@ -300,11 +277,8 @@ class TreeDriver:
             draft.close_step()
             draft.say(frames.FINISH)
 
-        async def commit(message: Message | None) -> bool:
-            return message is not None and await self._deps.runs.suspend(self._tree, message)
-
         pending, fresh = await self._deps.runs.look(self._tree)
-        if pending and await self._scribe.commit(write, commit):
+        if pending and await self._scribe.commit(write, lambda m: self._deps.runs.suspend(self._tree, m)):
             return True
         if pending:  # the last answer came in between
             _, fresh = await self._deps.runs.look(self._tree)
@@ -361,18 +335,11 @@ class TreeDriver:
             lambda m: self._deps.runs.settle_tree(
                 tree, state, error_code=error_code, results=results, partial=partial_entry(said), message=m
             ),
+            bounded=False,
         )
         return state
 
     # small things
-
-    async def _commit(self, commit: Awaitable[None]) -> None:
-        """A commit that shows nothing."""
-
-        async def awaited(_: Message | None) -> None:
-            await commit
-
-        await self._scribe.commit(None, awaited)
 
     async def _history_of(self, run: Run) -> list[Entry]:
         if run.id not in self._histories:
@@ -390,16 +357,6 @@ class TreeDriver:
         agent = self._deps.registry.get(run.agent)
         return agent.tool(call.tool) if agent is not None else None
 
-    def _check_limits(self, run: Run, agent: Agent) -> None:
-        limits, usage = agent.limits, run.usage or {}
-        steps = (
-            self._deps.max_steps if limits.max_steps is None else min(limits.max_steps, self._deps.max_steps)
-        )
-        tokens = usage.get("inputTokens", 0) + usage.get("outputTokens", 0)
-        over_calls = limits.max_tool_calls is not None and usage.get("toolCalls", 0) > limits.max_tool_calls
-        if run.step >= steps or over_calls or (limits.max_tokens is not None and tokens > limits.max_tokens):
-            raise RunFailed(Code.RUN_LIMIT_EXCEEDED)
-
     def _progress(self, call: Call, status: str, text: str) -> None:
         """Transient: what a sub-agent or a tool does meanwhile, under the root's own call."""
         while call.run_id != self._tree.root.id:
@@ -415,19 +372,3 @@ class TreeDriver:
             code=str(failure.code),
             cause=cause_chain(failure.__cause__ or failure),
         )
-
-
-async def _together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Runs everything side by side; the first failure cancels the rest and is raised as itself."""
-    tasks = [asyncio.ensure_future(each) for each in work]
-    if not tasks:
-        return
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    for task in tasks:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error

@@ -7,7 +7,7 @@ can never arrive before its call is known.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -63,7 +63,7 @@ def plan(
             batch=batch,
             kind=CallKind.SERVER,
             tool=str(part["tool"]),
-            input=part["input"] if isinstance(part["input"], dict) else {},
+            input={},
         )
         tool = agent.tool(call.tool)
         refused = _refused(tool, part["input"], call)
@@ -87,7 +87,9 @@ def plan(
 
 
 def _refused(tool: Tool | None, raw: object, call: Call) -> ToolResult | None:
-    """Why the call cannot run; ``None`` when it can, and its input is checked."""
+    """Why the call cannot run; ``None`` when it can, and its input is checked. The row keeps a refused object as it came."""
+    given: object = raw
+    call.input = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     if tool is None:
         return unknown_tool()
     try:

@@ -7,11 +7,12 @@ overtakes another.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import orjson
 
+from app.agent.tasks import unbroken
 from app.domain import frames
 from app.domain.frames import Chunk
 from app.domain.results import Result, fold_result, shown
@@ -111,19 +112,31 @@ class Scribe:
         self._show(draft)
 
     async def commit(
-        self, write: Callable[[Draft], None] | None, commit: Callable[[Message | None], Awaitable[T]]
+        self,
+        write: Callable[[Draft], None],
+        commit: Callable[[Message], Awaitable[T]],
+        *,
+        bounded: bool = True,
     ) -> T:
         """Writes, commits and shows, as one: a cancellation waits until the commit is decided.
 
-        A commit that answers ``False`` or raises has written nothing. Raises ``MessageTooLarge`` before committing."""
-        return await unbroken(self._commit(write, commit))
+        A commit that answers ``False`` or raises has written nothing. Raises ``MessageTooLarge`` before committing, unless it is
+        not ``bounded``: a tree must always be able to end."""
+        return await unbroken(self._commit(write, commit, bounded=bounded))
+
+    async def exclusively(self, commit: Awaitable[T]) -> T:
+        """A commit that shows nothing, in its turn."""
+
+        async def whole() -> T:
+            async with self._lock:
+                return await commit
+
+        return await unbroken(whole())
 
     async def _commit(
-        self, write: Callable[[Draft], None] | None, commit: Callable[[Message | None], Awaitable[T]]
+        self, write: Callable[[Draft], None], commit: Callable[[Message], Awaitable[T]], *, bounded: bool
     ) -> T:
         async with self._lock:
-            if write is None:
-                return await commit(None)
             before, draft = self.fold.copy(), self._draft()
             self._drafting = True
             outcome: T | None = None
@@ -131,7 +144,7 @@ class Scribe:
             try:
                 write(draft)
                 stored = self.fold.stored()
-                if len(orjson.dumps(stored)) > self._max_bytes:
+                if bounded and len(orjson.dumps(stored)) > self._max_bytes:
                     raise MessageTooLarge
                 unwritten = [*self._feed.unwritten(), *draft.frames]
                 last = draft.frames[-1].seq if draft.frames else self._feed.last_seq
@@ -169,16 +182,3 @@ class Scribe:
     def _show(self, draft: Draft) -> None:
         self._in_step, self._fresh = draft.in_step, draft.fresh
         self._feed.publish(draft.frames)
-
-
-async def unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """Awaits work that must not be torn: a cancellation is held back until it is done."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if not task.done():
-            await asyncio.wait({task})
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error from None
-        raise

@@ -19,11 +19,12 @@ from app.agent.model import (
     ReasoningDelta,
     TextDelta,
 )
-from app.agent.registry import Agent
+from app.agent.registry import Agent, Limits
 from app.agent.scribe import Draft, Scribe
 from app.domain import frames
 from app.domain.frames import Chunk
 from app.errors import Code
+from app.store.runs import Run
 from app.store.transaction import in_transaction
 
 RETRIES = 2
@@ -102,10 +103,8 @@ class Speech:
                 part = self._scribe.fold.call(stored) if shown else None
                 if part is not None and part["state"] == "input-streaming":
                     name = part["type"].removeprefix("tool-")
-                    self._say(
-                        frames.tool_input_available(stored, name, {}),
-                        frames.tool_output_error(stored, CUT, flagged=True),
-                    )
+                    self._say(frames.tool_input_available(stored, name, {}))
+                    self._say(frames.tool_output_error(stored, CUT, flagged=True))
         return self._texts
 
     def _streamed(
@@ -140,6 +139,15 @@ class Speech:
                 self.begun = True
                 self._scribe.write(Draft.open_step)
             self._scribe.say(chunk)
+
+
+def exceeded(limits: Limits, run: Run, max_steps: int) -> bool:
+    """Whether the run may not send another request. ``max_steps`` is the server's own limit."""
+    usage = run.usage or {}
+    steps = max_steps if limits.max_steps is None else min(limits.max_steps, max_steps)
+    tokens = usage.get("inputTokens", 0) + usage.get("outputTokens", 0)
+    over_calls = limits.max_tool_calls is not None and usage.get("toolCalls", 0) > limits.max_tool_calls
+    return run.step >= steps or over_calls or (limits.max_tokens is not None and tokens > limits.max_tokens)
 
 
 async def ask(

@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.agent.loop import Deps, HandedOver, TreeDriver
+from app.agent.deps import Deps, HandedOver
+from app.agent.loop import TreeDriver
 from app.domain.run_state import RunState
 from app.log import cause_chain, get_logger
 from app.sessions.runs import Tree
@@ -200,9 +201,9 @@ class Supervisor:
         except Exception as error:
             log.warning("lease.renewal_failed", runs=len(held), cause=cause_chain(error))
             renewed = None
-        for run_id in held:
+        for run_id, epoch in held.items():
             owned = self._owned.get(run_id)
-            if owned is None or owned.epoch != held[run_id]:
+            if owned is None or owned.epoch != epoch:
                 continue
             if renewed is None:
                 if time.monotonic() > owned.held_until:
@@ -255,7 +256,7 @@ class Supervisor:
             try:
                 await job()
             except Exception as error:
-                log.warning(f"{name}.failed", cause=cause_chain(error))
+                log.warning("background.failed", job=name, cause=cause_chain(error))
 
     def _odd_job(self, job: Awaitable[None]) -> None:
         task = asyncio.ensure_future(job)

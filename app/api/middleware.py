@@ -45,11 +45,8 @@ def noted(scope: Message) -> Noted:
 
 
 class RequestLine:
-    """``observe(route, method, status, seconds, code)`` feeds the metrics."""
-
-    def __init__(self, app: Asgi, observe: Callable[[str, str, int, float, str], None]) -> None:
+    def __init__(self, app: Asgi) -> None:
         self._app = app
-        self._observe = observe
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -90,7 +87,6 @@ class RequestLine:
     def _say(self, scope: Message, about: Noted, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "(none)")
         code = str(about.error.code) if about.error is not None else ""
-        self._observe(route, scope["method"], status, seconds, code)
         line: dict[str, Any] = {
             "method": scope["method"],
             "route": route,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from app.domain.call_state import ANSWERABLE, CallKind, CallState, CloseCode
@@ -75,7 +75,7 @@ def _answer_in(part: Mapping[str, Any], message_id: str) -> Answer | None:
             )
         case "approval-responded":
             approval: Any = part.get("approval")
-            given: Mapping[str, Any] = approval if isinstance(approval, Mapping) else {}
+            given = cast("Mapping[str, Any]", approval if isinstance(approval, Mapping) else {})
             return approval_answer(
                 call_id, given.get("id"), given.get("approved"), given.get("reason"), message_id=message_id
             )

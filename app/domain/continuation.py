@@ -8,7 +8,7 @@ run's content, or B, a step that ends the client's own.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 from app.domain.decision import Table
 from app.domain.run_state import LIVE, RunState
@@ -96,6 +96,16 @@ def progress(view: BatchView) -> Progress:
     if view.root_state not in LIVE:
         return Progress.OVER
     return Progress.PENDING if view.pending else Progress.EXECUTING
+
+
+def calls_in(parts: Sequence[Any]) -> frozenset[str]:
+    """The ids of the calls that a posted message shows."""
+    held: set[str] = set()
+    for part in parts:
+        call_id: Any = cast("dict[str, Any]", part).get("toolCallId") if isinstance(part, dict) else None
+        if isinstance(call_id, str):
+            held.add(call_id)
+    return frozenset(held)
 
 
 def posted(parts: Sequence[Any], *, batch: Collection[str], is_runs_message: bool) -> Posted:

@@ -89,9 +89,8 @@ def read_turn(messages: Sequence[Any], *, trigger: object, message_id: object) -
     continued = named or last
     if not valid_id(continued.id):
         raise InvalidTurn("an assistant message to continue without a valid id")
-    held = chain(
-        *(answers_in(m.id or "", m.parts) for m in ((named, last) if named else (last,)) if m is not None)
-    )
+    holders = [named, last] if named is not None else [last]
+    held = chain(*(answers_in(m.id or "", m.parts) for m in holders))
     return Turn(regenerate, message_id, None, continued, last_assistant, first_of_each_call(held))
 
 
@@ -131,13 +130,15 @@ def _check_user(user: Posted) -> None:
     if not user.parts:
         raise InvalidTurn("the user message has no parts")
     for part in user.parts:
-        if not isinstance(part, dict) or not isinstance(part.get("type"), str):  # pyright: ignore[reportUnknownMemberType]
+        fields = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
+        kind = fields.get("type")
+        if not isinstance(kind, str):
             raise InvalidTurn("a part of the user message has no type")
-        if part["type"] == "text" and not isinstance(part.get("text"), str):  # pyright: ignore[reportUnknownMemberType]
+        if kind == "text" and not isinstance(fields.get("text"), str):
             raise InvalidTurn("a text part without text")
-        if part["type"] == "file" and not (
-            isinstance(part.get("url"), str) and isinstance(part.get("mediaType"), str)
-        ):  # pyright: ignore[reportUnknownMemberType]
+        if kind == "file" and not (
+            isinstance(fields.get("url"), str) and isinstance(fields.get("mediaType"), str)
+        ):
             raise InvalidTurn("a file part without url or mediaType")
 
 

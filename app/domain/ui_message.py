@@ -64,7 +64,7 @@ class MessageFold:
         part = self.call(call_id)
         if kind in ("tool-input-start", "tool-input-available"):
             if part is None:
-                part = {"type": f"tool-{chunk['toolName']}", "toolCallId": call_id}
+                part = Part(type=f"tool-{chunk['toolName']}", toolCallId=call_id)
                 self.parts.append(part)
             if kind == "tool-input-start":
                 part["state"] = "input-streaming"

@@ -1,6 +1,8 @@
 """Does an answer fit its pending call, as it was sent? A misfit is an error of its own, and a repeat cannot succeed."""
 
 from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
 import orjson
 
@@ -20,7 +22,7 @@ class AnswerLimits:
 
 
 async def misfit(
-    tx: Tx, session_id: object, call: CallFacts, answer: Answer, limits: AnswerLimits
+    tx: Tx, session_id: UUID, call: CallFacts, answer: Answer, limits: AnswerLimits
 ) -> ServiceError | None:
     """The typed refusal of an answer for a pending call; ``None`` when it may be stored."""
     if (why := kind_misfit(call, answer)) is not None:
@@ -32,7 +34,7 @@ async def misfit(
     if await messages.size(tx, call.root_run) + size > limits.message:
         return ServiceError(Code.STATE_SIZE_EXCEEDED, "the message would be over its limit with this answer")
     if answer.kind is AnswerKind.OUTPUT:
-        row = await calls.get(tx, session_id, call.call_id)  # pyright: ignore[reportArgumentType]
+        row = await calls.get(tx, session_id, call.call_id)
         if (
             row is not None
             and row.output_schema is not None
@@ -42,7 +44,7 @@ async def misfit(
     return None
 
 
-def _fits(value: object, schema: dict[str, object]) -> bool:
+def _fits(value: Any, schema: dict[str, Any]) -> bool:
     import jsonschema  # imported when the first schema is met: it is slow to import and most tools have none
 
     return jsonschema.Draft202012Validator(schema).is_valid(value)  # pyright: ignore[reportUnknownMemberType]

@@ -5,7 +5,7 @@ that is over gets its outcome from the facts (over never reverts). What the requ
 the outcomes alone: ``domain.chat_answer`` and ``domain.continuation``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from uuid import UUID
@@ -27,6 +27,7 @@ from app.domain.continuation import (
     BatchView,
     Continuation,
     Wire,
+    calls_in,
     posted,
     progress,
 )
@@ -221,11 +222,7 @@ class Submitter:
                 message_id,
                 Mode.DEFERRED if continuation is Continuation.DEFERRED else Mode.AFTER_BATCH,
                 batch=newest.view.calls,
-                held=frozenset(
-                    str(part["toolCallId"])
-                    for part in continued.parts
-                    if isinstance(part, Mapping) and "toolCallId" in part
-                ),
+                held=calls_in(continued.parts),
                 continued=message_id,
                 rejected=rejected,
                 continuation=continuation,

@@ -32,6 +32,7 @@ class Encoder:
         self._message_id = message_id
         self._waiting = [frames.start(message_id), *aside] if continued else []
         self._state = StreamState()
+        self._stepped = False
         self._held = set(held)
         self._continued = continued
         self._part_of = part_of
@@ -65,6 +66,7 @@ class Encoder:
         yield from self._out(chunk)
 
     def _step(self) -> Iterator[Chunk]:
+        self._stepped = True
         yield from self._out(frames.START_STEP)
         waiting, self._waiting = self._waiting, []
         for chunk in waiting:
@@ -88,7 +90,7 @@ class Encoder:
     def _ending(self, chunk: Chunk) -> Iterator[Chunk]:
         for closing in self._state.closing():
             yield from self._out(closing)
-        if self._waiting:  # nothing opened a step: the client's own must end all the same
+        if not self._stepped:  # nothing opened a step: a client's own must end all the same
             yield from self._step()
             yield from self._out(frames.FINISH_STEP)
         if chunk["type"] != "error" and self._state.needs_boundary():

@@ -47,7 +47,7 @@ def replay_part(view: RunView, part: Part, part_id: str) -> Iterator[Chunk]:
         yield from (start, frames.reasoning_delta(part_id, part["text"]), end)
     elif kind == "file":
         yield frames.file(part["mediaType"], part["url"])
-    elif kind.startswith("source-") or kind.startswith("data-"):
+    elif kind.startswith(("source-", "data-")):
         yield dict(part)
     elif is_call(part):
         yield from _call(view, {**part, **view.answered.get(part["toolCallId"], {})})

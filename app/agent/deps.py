@@ -1,0 +1,35 @@
+"""What every tree needs of its surroundings, and the two ways its work ends early."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.agent.registry import Registry
+from app.clock import NewId
+from app.errors import Code
+from app.sessions.runs import Runs
+from app.store.framelog import FrameLog
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """``max_message_bytes``: the store's limit for one message; ``max_steps``: no agent gets more in one run."""
+
+    runs: Runs
+    registry: Registry
+    log: FrameLog
+    new_id: NewId
+    outbox: Path
+    max_message_bytes: int
+    max_steps: int
+
+
+class RunFailed(Exception):
+    """The run cannot go on. ``code`` is what its user is told; the original error is the ``__cause__``."""
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(str(code))
+        self.code = code
+
+
+class HandedOver(Exception):
+    """The replica is draining and the tree has reached a commit: another replica goes on from there."""
