@@ -41,9 +41,11 @@ export function cells(versions = VERSIONS) {
   for (const version of versions) {
     const groups = hasApprovals(version) ? [...EVERYWHERE, ...WITH_APPROVALS] : EVERYWHERE;
     const conditions = predicatesOf(version).flatMap(predicate => STATES.map(state => ({ version, predicate, state })));
-    // The hook itself, rendered: with the predicate that a page with approvals needs.
-    if (HOOK_VERSIONS.includes(version)) conditions.push({ version, predicate: 'or', state: 'hook' });
     for (const condition of conditions) groups.forEach(group => add(group, condition));
+    if (!HOOK_VERSIONS.includes(version)) continue;
+    // The hook has the predicate that a page with approvals needs; React's strict mode matters to what happens on load.
+    groups.forEach(group => add(group, { version, predicate: 'or', state: 'hook' }));
+    [waiting, waitingForApproval].forEach(group => add(group, { version, predicate: 'or', state: 'strict' }));
   }
   return found.sort((one, other) => (one.name < other.name ? -1 : 1));
 }

@@ -93,20 +93,20 @@ export class Client {
   // what the person does -----------------------------------------------------------------------------------------------
 
   send(text, options = {}) {
-    return this.#background(this.chat.sendMessage({ text, ...options }));
+    this.#background(chat => chat.sendMessage({ text, ...options }));
   }
 
   /** The list as it is, sent again: what an app does when no predicate does it. */
   submit() {
-    return this.#background(this.chat.sendMessage());
+    this.#background(chat => chat.sendMessage());
   }
 
   regenerate(options) {
-    return this.#background(this.chat.regenerate(options));
+    this.#background(chat => chat.regenerate(options));
   }
 
   resume() {
-    return this.#background(this.chat.resumeStream());
+    this.#background(chat => chat.resumeStream());
   }
 
   /** The stock `stop()`: it closes the socket and nothing else. */
@@ -137,8 +137,18 @@ export class Client {
   }
 
   // A request's own failure is in `errors` and `status`; its promise tells nothing more.
-  #background(promise) {
-    Promise.resolve(promise).catch(error => this.errors.push(error));
+  async #background(action) {
+    try {
+      await this.ready;
+      await action(this.chat);
+    } catch (error) {
+      this.errors.push(error);
+    }
+  }
+
+  /** A page can be used when it is mounted; a bare chat at once. */
+  get ready() {
+    return this.chat.ready;
   }
 
   // what it shows ------------------------------------------------------------------------------------------------------
@@ -195,6 +205,7 @@ export class Client {
       const before = Date.now();
       await sleep(POLL_MS);
       still += Math.min(Date.now() - before, 2 * POLL_MS);
+      if (still >= quiet) await this.chat.rendered?.();
       const now = this.#activity();
       if (now !== seen || this.#busy()) still = 0;
       seen = now;

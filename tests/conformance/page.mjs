@@ -5,22 +5,32 @@ export async function becomeBrowser() {
   const { JSDOM } = await import('jsdom');
   const { window } = new JSDOM('<!doctype html><body></body>', { url: 'http://localhost/' });
   Object.assign(globalThis, { window, document: window.document, navigator: window.navigator });
-  const [{ createElement }, { createRoot }, { flushSync }] = await Promise.all([
+  const [react, { createRoot }, { flushSync }, scheduler] = await Promise.all([
     import('react'),
     import('react-dom/client'),
     import('react-dom'),
+    import('scheduler'),
   ]);
-  rendering = { createElement, createRoot, flushSync };
+  const { createElement, Fragment, StrictMode, useEffect } = react;
+  const { unstable_scheduleCallback: schedule, unstable_NormalPriority: normal } = scheduler;
+  // React renders an update in a task of its own; one that is queued after it runs when the page shows the update.
+  rendered = () => new Promise(resolve => schedule(normal, () => resolve()));
+  rendering = { createElement, Fragment, StrictMode, useEffect, createRoot, flushSync };
 }
 
 let rendering;
+let rendered;
 
-export function mountPage(useChat, options) {
-  const { createElement, createRoot, flushSync } = rendering;
+/** `strict` is React's development mode, which mounts every page twice: what resumes does so twice. */
+export function mountPage(useChat, options, { strict = false } = {}) {
+  const { createElement, Fragment, StrictMode, useEffect, createRoot, flushSync } = rendering;
   let shown;
+  let mounted;
+  const ready = new Promise(resolve => (mounted = resolve));
 
   function Page() {
     shown = useChat(options);
+    useEffect(() => void setTimeout(mounted), []); // after the second mount too
     const items = shown.messages.map(({ id, role, parts }) =>
       createElement('li', { key: id, className: role }, parts.map(part => part.text ?? part.type).join(' ')),
     );
@@ -28,7 +38,9 @@ export function mountPage(useChat, options) {
   }
 
   const container = document.body.appendChild(document.createElement('main'));
-  flushSync(() => createRoot(container).render(createElement(Page)));
-  // What a click handler sees: the values of the newest render.
-  return new Proxy({}, { get: (_, key) => shown[key] });
+  const page = createElement(strict ? StrictMode : Fragment, null, createElement(Page));
+  flushSync(() => createRoot(container).render(page));
+  // What a click handler sees: the values of the newest render. `ready` is when there is something to click on.
+  const own = { ready, rendered };
+  return new Proxy({}, { get: (_, key) => own[key] ?? shown[key] });
 }

@@ -9,7 +9,7 @@ import { Worker } from 'node:worker_threads';
 
 import { cells } from './cells.mjs';
 import { runCells } from './runner.mjs';
-import { VERSIONS } from './versions.mjs';
+import { PAGE_STATES, VERSIONS } from './versions.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -23,8 +23,8 @@ const { values: options } = parseArgs({
 
 const versions = options.versions.split(',');
 const chosen = cells(versions).filter(({ name }) => options.only.every(text => name.includes(text)));
-const hooks = chosen.filter(({ state }) => state === 'hook');
-const others = chosen.filter(({ state }) => state !== 'hook');
+const hooks = chosen.filter(({ state }) => PAGE_STATES.includes(state));
+const others = chosen.filter(({ state }) => !PAGE_STATES.includes(state));
 
 function inHookThread(workerData, report) {
   if (workerData.names.length === 0) return { passed: 0, failed: 0 };

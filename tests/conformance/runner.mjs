@@ -38,6 +38,9 @@ export async function runCells(chosen, { url, sideBySide, report }) {
   const unhandled = [];
   process.on('unhandledRejection', error => unhandled.push(error));
 
+  // Importing takes its time, in which the cells that already run would hear nothing from the server.
+  await Promise.all([...new Set(chosen.map(({ version }) => version))].map(loadVersion));
+
   const queue = chosen.values();
   const worker = async () => {
     for (const cell of queue) {

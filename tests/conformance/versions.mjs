@@ -5,6 +5,7 @@ import { mountPage } from './page.mjs';
 export const VERSIONS = ['5.0.277', '6.0.0', '6.0.49', '6.0.91', '6.0.230', '6.0.281', '6.0.325', '7.0.0', '7.0.173'];
 export const PREDICATES = ['tool-calls', 'approvals', 'or'];
 export const STATES = ['react', 'plain'];
+export const PAGE_STATES = ['hook', 'strict']; // the hook itself, rendered
 export const HOOK_VERSIONS = ['6.0.281', '7.0.173'];
 
 const alias = version => version.replaceAll('.', '-');
@@ -73,7 +74,7 @@ export class PlainState {
 
 /** A real chat of the release in one of the states; `options` are those of `useChat`. */
 export function createChat({ ai, react }, state, options) {
-  if (state === 'hook') return mountPage(react.useChat, options);
+  if (PAGE_STATES.includes(state)) return mountPage(react.useChat, options, { strict: state === 'strict' });
   const { messages, resume, ...rest } = options;
   const chat = state === 'react' ? new react.Chat({ ...rest, messages }) : plainChat(ai, messages, rest);
   if (resume) chat.resumeStream();
