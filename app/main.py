@@ -168,12 +168,15 @@ async def _start(
     )
     submitter = Submitter(store, runs, limits, wake=supervisor.wake, adopt=supervisor.adopt)
     policy = Policy(settings.on_busy == "interrupt", settings.max_waiting, settings.max_message_bytes)
+    stop = Stop(store, ring=frames.ring_owner)
     app.state.services = Services(
         authenticate=authenticate,
-        chat=Chat(store, runs, submitter, agents, supervisor, policy, new_id=new_id, ring=frames.ring_owner),
+        chat=Chat(
+            store, runs, submitter, stop, agents, supervisor, policy, new_id=new_id, ring=frames.ring_owner
+        ),
         elsewhere=Elsewhere(store, submitter),
         snapshots=Snapshots(store, ring=frames.ring_owner),
-        stop=Stop(store, ring=frames.ring_owner),
+        stop=stop,
         views=Views(store),
         tail=tail,
         breaker=Breaker(),

@@ -329,6 +329,7 @@ class TreeDriver:
                 draft.result(call, result)
             draft.close_step()
             draft.say(ending(state, error_code))
+            draft.fold.trim()
 
         await self._scribe.commit(
             write,

@@ -129,6 +129,11 @@ class MessageFold:
             part.setdefault("input", {})
             part.update(state="output-error", errorText=text, providerExecuted=True)
 
+    def trim(self) -> None:
+        """Takes back a last step that nothing was said in: the run ended before its continuation began."""
+        while self.parts and self.parts[-1]["type"] == "step-start":
+            self.parts.pop()
+
     def copy(self) -> list[Part]:
         """The parts as they are, to go back to with ``restore``."""
         return [dict(part) for part in self.parts]

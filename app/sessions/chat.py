@@ -21,6 +21,7 @@ from app.sessions.faults import as_service_error
 from app.sessions.plans import Attach, HarmlessStep, Plan
 from app.sessions.runs import Runs
 from app.sessions.starting import Begin, begin
+from app.sessions.stop import Stop
 from app.sessions.submit import Seen, Submitter
 from app.store import messages, runs, sessions
 from app.store.faults import Fault, classify
@@ -79,6 +80,14 @@ class _LapsedError(Exception):
     """The live run's lease has lapsed: reconcile first."""
 
 
+class _StoppingError(Exception):
+    """The live run is being stopped: its owner is about to settle it."""
+
+    def __init__(self, run_id: UUID) -> None:
+        super().__init__(str(run_id))
+        self.run_id = run_id
+
+
 @dataclass(slots=True)
 class _Decided:
     """What the facts transaction decided. ``seen`` on path 3 alone; ``began`` when a run began in it; ``closed`` one it closed."""
@@ -98,6 +107,7 @@ class Chat:
         store: Store,
         runs_: Runs,
         submitter: Submitter,
+        stops: Stop,
         agents: Agents,
         owner: Owner,
         policy: Policy,
@@ -108,6 +118,7 @@ class Chat:
         self._store = store
         self._runs = runs_
         self._submitter = submitter
+        self._stops = stops
         self._agents = agents
         self._owner = owner
         self._policy = policy
@@ -132,7 +143,7 @@ class Chat:
         return decided.plan
 
     async def _decide(self, asked: Asked) -> _Decided:
-        for _ in range(2):
+        for _ in range(3):
             decided = _Decided()
             try:
                 async with self._store.transaction() as tx:
@@ -140,15 +151,15 @@ class Chat:
                 return decided
             except _LapsedError:
                 await self.reconcile(asked.owner, asked.chat_id)
+            except _StoppingError as stopping:
+                await self._stops.settled(stopping.run_id)
             except ServiceError:
                 raise
             except Exception as error:
                 if decided.began is not None and await self._did_begin(decided.began, error):
                     return decided
                 raise as_service_error(error, committed=False) from error
-        raise ServiceError(
-            Code.STATE_CONCURRENCY_CONFLICT, "the run lapsed again while it was being taken over"
-        )
+        raise ServiceError(Code.STATE_CONCURRENCY_CONFLICT, "the run changed hands again and again")
 
     async def _did_begin(self, how: Begin, error: Exception) -> bool:
         """A commit whose reply is lost is resolved by reading again on a new connection."""
@@ -208,6 +219,8 @@ class Chat:
             regenerate=turn.regenerate,
         )
         path = PATH[ask, standing(run.state if run is not None else None)]
+        if path is Path.BUSY and run is not None and run.stop_requested:
+            raise _StoppingError(run.id)  # a message sent the instant a stop was answered is not refused
         if path is Path.BUSY and self._policy.interrupt and ask in INTERRUPTIBLE and run is not None:
             await self._close(tx, session, run, turn if ask is Ask.NEW else None, decided)
             run, path = None, PATH[ask, Standing.SETTLED]

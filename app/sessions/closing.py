@@ -113,6 +113,7 @@ async def settle_without_owner(
     fold_results(fold, root.id, [*stopped_meanwhile(tree_calls), *results])
     await give_results(tx, root.session_id, results)
     await pair_history(tx, root, tree_calls, results)
+    fold.trim()
     await messages.write(tx, root.id, fold.stored(), fold.metadata)
     await frame_rows.discard_after(tx, root.id, root.frame_seq)
     last = Frame.of(root.frame_seq + 1, epoch, ending(state, error_code))

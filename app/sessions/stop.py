@@ -4,6 +4,7 @@ From that commit on its answers are ``run_stopped``, no tool begins and no takeo
 nobody holds is settled right here; a running one is settled by its owner, which is rung.
 """
 
+import asyncio
 from collections.abc import Callable
 from uuid import UUID
 
@@ -16,6 +17,9 @@ from app.store import calls, runs, sessions
 from app.store.calls import Call
 from app.store.runs import Run
 from app.store.transaction import Store, Tx
+
+
+_WAITS_S = (0.03, 0.07, 0.15, 0.25, 0.5, 1.0)
 
 
 class Stop:
@@ -37,8 +41,31 @@ class Stop:
             if run_id is not None and run.id != run_id:
                 return {"status": str(run.state)}
             state = await stop_in(tx, run)
-        self._ring(run.id)
+        if state in LIVE:
+            state = await self.settled(run.id, force=False)
         return {"runId": str(run.id), "status": str(state)}
+
+    async def settled(self, run_id: UUID, *, force: bool = True) -> RunState:
+        """Waits a moment for the owner of a run whose stop is recorded. ``force``: an owner that does not come is not waited for
+        any longer, the run is settled without it."""
+        for wait_s in _WAITS_S:
+            self._ring(run_id)
+            await asyncio.sleep(wait_s)
+            async with self._store.transaction() as tx:
+                run = await runs.get(tx, run_id)
+            if run is None or run.state not in LIVE:
+                return run.state if run is not None else RunState.STOPPED
+        if not force:
+            return RunState.RUNNING
+        async with self._store.transaction() as tx:
+            run = await runs.get(tx, run_id)
+            if run is None or await sessions.lock_by_id(tx, run.session_id) is None:
+                return RunState.STOPPED
+            locked = await runs.lock(tx, run_id)
+            if locked is not None and locked.state in LIVE:
+                await settle_without_owner(tx, locked, RunState.STOPPED, CloseCode.RUN_STOPPED)
+        self._ring(run_id)
+        return RunState.STOPPED
 
 
 async def stop_in(tx: Tx, run: Run) -> RunState:
