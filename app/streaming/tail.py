@@ -95,6 +95,7 @@ class Tail:
             if view is None:
                 raise LookupError("the run has no message")
             aside = [frames.resume_rejected(call_id, reason) for call_id, reason in attach.rejected]
+            aside += _unseen(view, attach)
             parts = {part["toolCallId"]: part for part in view.parts if is_call(part)}
             encoder = Encoder(
                 attach.continued or view.message_id,
@@ -167,6 +168,15 @@ class Tail:
         cursor.under(found.epoch)
         news = cursor.take(found.frames, found.watermark)
         return news, not news and (found.watermark > cursor.seq or found.state is not RunState.RUNNING)
+
+
+def _unseen(view: RunView, attach: Attach) -> Iterator[Chunk]:
+    """The batch's step may hold results that this client has missed, while the run's next step is still to come: they ride in it."""
+    first, following = steps_after(view.parts, attach.batch)
+    if attach.mode is Mode.AFTER_BATCH and following == len(view.parts):
+        for part in view.parts[first:following]:
+            if is_call(part) and part["toolCallId"] in attach.held:
+                yield from result_of(part, replayed=False)
 
 
 def _stored(view: RunView, attach: Attach) -> Iterator[Chunk]:
