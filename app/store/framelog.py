@@ -9,7 +9,7 @@ the log. After a lost connection every frame a feed keeps is written again (``on
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from uuid import UUID
 
@@ -17,14 +17,10 @@ import asyncpg
 
 from app.log import cause_chain, get_logger
 from app.store.engine import asyncpg_dsn
-from app.store.frames import Frame
+from app.store.frames import INSERT, Frame
 
 _CHANNEL = "agent_server"
 _NAMES_PER_BELL = 200  # a payload stays below Postgres's 8,000 bytes
-_INSERT = (
-    "insert into frame (run_id, seq, epoch, data) select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::text[]) "
-    "on conflict do nothing"
-)
 
 log = get_logger(__name__)
 
@@ -164,7 +160,7 @@ class FrameLog:
         return self._feeds.get(run_id)
 
     @contextmanager
-    def reader(self, run_id: UUID) -> Iterator[Reader]:
+    def reader(self, run_id: UUID) -> Generator[Reader]:
         reader = Reader()
         self._readers[run_id].add(reader)
         try:
@@ -191,37 +187,37 @@ class FrameLog:
 
     async def _write(self) -> None:
         connection: asyncpg.Connection | None = None
-        while True:
-            await self._due.wait()
-            await asyncio.sleep(self._tick_s)
-            self._due.clear()
-            dirty, self._dirty = self._dirty, set()
-            bells, self._bells = self._bells, set()
-            try:
-                if connection is None or connection.is_closed():
-                    connection = await asyncpg.connect(
-                        self._dsn,
-                        timeout=5,
-                        command_timeout=10,
-                        server_settings={"synchronous_commit": "off"},
-                    )
-                    for feed in self._feeds.values():
-                        feed.forget_written()
-                    dirty |= set(self._feeds)
-                await self._write_batch(connection, dirty, bells)
-            except asyncio.CancelledError:
-                if connection is not None:
-                    connection.terminate()
-                raise
-            except Exception as error:
-                log.warning("frames.write_failed", cause=cause_chain(error))
-                self._dirty |= dirty
-                self._bells |= bells
-                self._due.set()
-                if connection is not None:
-                    connection.terminate()
-                    connection = None
-                await asyncio.sleep(0.25)
+        try:
+            while True:
+                await self._due.wait()
+                await asyncio.sleep(self._tick_s)
+                self._due.clear()
+                dirty, self._dirty = self._dirty, set()
+                bells, self._bells = self._bells, set()
+                try:
+                    if connection is None or connection.is_closed():
+                        connection = await asyncpg.connect(
+                            self._dsn,
+                            timeout=5,
+                            command_timeout=10,
+                            server_settings={"synchronous_commit": "off"},
+                        )
+                        for feed in self._feeds.values():
+                            feed.forget_written()
+                        dirty |= set(self._feeds)
+                    await self._write_batch(connection, dirty, bells)
+                except Exception as error:
+                    log.warning("frames.write_failed", cause=cause_chain(error))
+                    self._dirty |= dirty
+                    self._bells |= bells
+                    self._due.set()
+                    if connection is not None:
+                        connection.terminate()
+                        connection = None
+                    await asyncio.sleep(0.25)
+        finally:
+            if connection is not None:
+                connection.terminate()
 
     async def _write_batch(self, connection: asyncpg.Connection, dirty: set[UUID], bells: set[str]) -> None:
         batches = [
@@ -230,7 +226,7 @@ class FrameLog:
         rows = [(feed.run_id, f.seq, f.epoch, f.data) for feed, frames in batches for f in frames]
         async with connection.transaction():
             if rows:
-                await connection.execute(_INSERT, *(list(column) for column in zip(*rows, strict=True)))
+                await connection.execute(INSERT, *(list(column) for column in zip(*rows, strict=True)))
             names = [f"r{run_id.hex}" for run_id in dirty] + [f"o{bell}" for bell in bells]
             for first in range(0, len(names), _NAMES_PER_BELL):
                 payload = f"{self._replica} " + " ".join(names[first : first + _NAMES_PER_BELL])
