@@ -23,6 +23,7 @@ from app.clock import new_id
 from app.log import cause_chain, get_logger
 from app.sessions.breaker import Breaker
 from app.sessions.chat import Chat, Policy
+from app.sessions.checkpoints import dies_at, passes
 from app.sessions.elsewhere import Elsewhere
 from app.sessions.fitness import AnswerLimits
 from app.sessions.runs import Runs
@@ -134,7 +135,8 @@ async def _start(
     stack.push_async_callback(store.close)
     listen_url = settings.listen_url.get_secret_value() if settings.listen_url is not None else None
     frames = FrameLog(url, replica=replica, tick_s=settings.frame_tick_ms / 1000, listen_dsn=listen_url)
-    runs = Runs(store, owner=replica, lease_s=settings.lease_seconds)
+    checkpoint = dies_at(settings.crash_at) if settings.crash_at is not None else passes
+    runs = Runs(store, owner=replica, lease_s=settings.lease_seconds, checkpoint=checkpoint)
     deps = Deps(
         runs=runs,
         registry=agents,

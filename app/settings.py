@@ -141,6 +141,11 @@ class Settings(BaseSettings):
     scripted: bool = Field(
         default=False, description="Obey `script:` user messages. For tests and load only."
     )
+    crash_at: str | None = Field(
+        default=None,
+        pattern=r"^(before|after)-[a-z]+(:[1-9]\d*)?$",
+        description="With `AGENT_SERVER_SCRIPTED` only: the process kills itself there, as in `after-result:2`.",
+    )
     max_steps: Count = Field(
         default=32, description="Model requests of one run before it fails with `run_limit_exceeded`."
     )
@@ -245,6 +250,8 @@ class Settings(BaseSettings):
             faults.append(f"{PREFIX}API_KEYS is needed by {PREFIX}AUTH=api_key")
         if self.auth == "jwt" and self.jwt_jwks_url is None:
             faults.append(f"{PREFIX}JWT_JWKS_URL is needed by {PREFIX}AUTH=jwt")
+        if self.crash_at is not None and not self.scripted:
+            faults.append(f"{PREFIX}CRASH_AT is for tests: it needs {PREFIX}SCRIPTED=true")
         if self.auth == "none" and not self.allow_unauthenticated and not _is_loopback(self.host):
             faults.append(
                 f"{PREFIX}HOST={self.host} can be reached by others: choose {PREFIX}AUTH, "

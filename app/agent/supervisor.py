@@ -24,6 +24,8 @@ from app.store.faults import Fault, LeaseLost, classify
 log = get_logger(__name__)
 
 CLAIM_EVERY_S = 1.0
+LAST_WORDS_S = 3.0
+"""At a shutdown, for what is cancelled to end and for leases to be given back; a database that is away must not hold it up."""
 
 
 @dataclass(slots=True)
@@ -34,7 +36,14 @@ class Owned:
     task: asyncio.Task[None]
     held_until: float
     driver: TreeDriver | None = None
+    tree: Tree | None = None
     lost: bool = False
+
+    def abandon(self) -> None:
+        """Cancels the task. A commit of it that meets a fault is not tried again: it must end."""
+        if self.tree is not None:
+            self.tree.abandoned = True
+        self.task.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +108,11 @@ class Supervisor:
         if tasks:
             log.info("drain.started", runs=len(tasks))
             await asyncio.wait(tasks, timeout=self._drain_s)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            for owned in list(self._owned.values()):
+                owned.abandon()
+            await asyncio.wait(tasks, timeout=LAST_WORDS_S)
+        if self._odd_jobs:  # leases are being given back
+            await asyncio.wait(self._odd_jobs, timeout=LAST_WORDS_S)
         for task in [*self._background, *self._odd_jobs]:
             task.cancel()
         await asyncio.gather(*self._background, *self._odd_jobs, return_exceptions=True)
@@ -135,7 +146,7 @@ class Supervisor:
             return
         if known is not None:
             known.lost = True
-            known.task.cancel()
+            known.abandon()
         task = asyncio.create_task(self._own(run_id, epoch), name=f"run {run_id}")
         self._owned[run_id] = Owned(epoch, task, time.monotonic() + self._deps.runs.lease_s)
 
@@ -146,7 +157,7 @@ class Supervisor:
         state: RunState | None = None
         try:
             tree = await self._load(run_id, epoch)
-            owned.driver = TreeDriver(self._deps, tree)
+            owned.tree, owned.driver = tree, TreeDriver(self._deps, tree)
             if self.draining:
                 owned.driver.drain()
             state = await owned.driver.drive()
@@ -224,7 +235,7 @@ class Supervisor:
     def _lose(self, run_id: UUID, owned: Owned) -> None:
         log.warning("run.lease_lost", run_id=str(run_id), epoch=owned.epoch)
         owned.lost = True
-        owned.task.cancel()
+        owned.abandon()
 
     def _on_bell(self, run_id: UUID) -> None:
         owned = self._owned.get(run_id)
@@ -244,7 +255,7 @@ class Supervisor:
             if not self.has_room():
                 continue
             try:
-                for run_id, epoch in await self._deps.runs.claim_next(self._max_running - len(self._owned)):
+                async for run_id, epoch in self._deps.runs.claim_next(self._max_running - len(self._owned)):
                     self.wake(run_id, epoch)
             except Exception as error:
                 log.warning("claim.failed", cause=cause_chain(error))

@@ -9,9 +9,8 @@ the session's lock, guarded by the root's epoch; its frames are written with it,
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 from uuid import UUID
 
 from app.domain.call_state import CallState, CloseCode
@@ -19,17 +18,21 @@ from app.domain.history import Entry, unpaired
 from app.domain.results import Result, closed
 from app.domain.run_state import RunState
 from app.log import cause_chain, get_logger
+from app.sessions.checkpoints import Checkpoint, Commit, passes
 from app.sessions.closing import give_results, results_entry, settle_without_owner
+from app.sessions.tree import Child, Message, Tree
 from app.store import calls, history, messages, runs, sessions
 from app.store import frames as frame_rows
 from app.store.calls import Call
 from app.store.faults import Fault, LeaseLost, classify
-from app.store.frames import Frame
 from app.store.runs import Run
-from app.store.sessions import Session
 from app.store.transaction import Store, Tx
 
+__all__ = ["MAX_TAKEOVERS", "Child", "Message", "Runs", "StopRequested", "Tree"]
+
 MAX_TAKEOVERS = 3
+
+T = TypeVar("T")
 
 log = get_logger(__name__)
 
@@ -38,72 +41,27 @@ class StopRequested(Exception):
     """A stop is recorded for the run: the commit that finds it is its settlement."""
 
 
-@dataclass(slots=True)
-class Tree:
-    """A claimed tree. ``commits`` and the runs' ``step`` count what is committed."""
-
-    session: Session
-    root: Run
-    children: dict[UUID, Run]
-    calls: dict[str, Call]
-    parts: list[dict[str, Any]]
-    metadata: dict[str, Any]
-    known_ids: set[str]
-    epoch: int
-    commits: int
-    batch: int
-
-    def calls_of(self, run_id: UUID, step: int) -> list[Call]:
-        """The calls of one committed step of one run, in their order."""
-        mine = [c for c in self.calls.values() if c.run_id == run_id and c.step == step]
-        return sorted(mine, key=lambda c: c.ordinal)
-
-    @property
-    def unsettled(self) -> list[Call]:
-        return [c for c in self.calls.values() if c.state is not CallState.SETTLED]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What a commit writes of the root's message: its parts, and the frames that are not in the log yet."""
-
-    parts: Sequence[dict[str, Any]]
-    metadata: Mapping[str, Any]
-    frames: Sequence[Frame]
-    watermark: int
-    step_open: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A child run that a response starts: its id, its call in the parent, its agent and the first entry of its history."""
-
-    run_id: UUID
-    call_id: str
-    agent: str
-    first: Entry
-
-
 class Runs:
-    """``owner`` is this replica's name in the leases."""
+    """``owner`` is this replica's name in the leases; ``checkpoint`` is told each side of every commit."""
 
-    def __init__(self, store: Store, *, owner: str, lease_s: float) -> None:
+    def __init__(self, store: Store, *, owner: str, lease_s: float, checkpoint: Checkpoint = passes) -> None:
         self._store = store
         self.owner = owner
         self.lease_s = lease_s
+        self._checkpoint = checkpoint
 
     # leases
 
-    async def claim_next(self, limit: int) -> list[tuple[UUID, int]]:
-        """Claims runs that nobody holds: new ones, given-back ones, and lapsed ones (a takeover). Returns (run, epoch)."""
+    async def claim_next(self, limit: int) -> AsyncGenerator[tuple[UUID, int], None]:
+        """Claims runs that nobody holds: new ones, given-back ones, and lapsed ones (a takeover). Yields (run, epoch), each as soon
+        as it is claimed: a fault at the next one must not lose it."""
         async with self._store.transaction() as tx:
             waiting = await runs.claimable(tx, limit=limit)
-        claimed: list[tuple[UUID, int]] = []
         for session_id, run_id in waiting:
             async with self._store.transaction() as tx:
-                if (epoch := await self.claim_in(tx, session_id, run_id)) is not None:
-                    claimed.append((run_id, epoch))
-        return claimed
+                epoch = await self.claim_in(tx, session_id, run_id)
+            if epoch is not None:
+                yield run_id, epoch
 
     async def claim_in(self, tx: Tx, session_id: UUID, run_id: UUID) -> int | None:
         """Claims one run that nobody holds, under its session's lock; ``None`` when there is nothing (more) to claim."""
@@ -161,6 +119,7 @@ class Runs:
 
     async def load(self, run_id: UUID, epoch: int) -> Tree:
         """The tree as it is committed. Raises ``LeaseLost``, or ``CorruptRow`` when a row cannot be read."""
+        self._checkpoint(f"after-{Commit.CLAIM}")
         async with self._store.transaction() as tx:
             tree = await runs.tree(tx, run_id)
             root = next((run for run in tree if run.id == run_id), None)
@@ -185,10 +144,14 @@ class Runs:
 
     async def history(self, tree: Tree, run: Run) -> list[Entry]:
         """The committed entries that the run's next model request begins with; the last response may still lack its results."""
-        async with self._store.transaction() as tx:
-            if run.parent_run is None:
-                return await history.of_session(tx, run.session_id)
-            return await history.of_child(tx, run.id)
+
+        async def read() -> list[Entry]:
+            async with self._store.transaction() as tx:
+                if run.parent_run is None:
+                    return await history.of_session(tx, run.session_id)
+                return await history.of_child(tx, run.id)
+
+        return await self._patiently(tree, read)
 
     # commits
 
@@ -230,7 +193,8 @@ class Runs:
             if settle:
                 await runs.settle(tx, [run.id], RunState.COMPLETED)
 
-        await self._commit(tree, body, message)
+        name = Commit.COMPLETION if settle and run is tree.root else Commit.RESPONSE
+        await self._commit(tree, name, body, message)
         for call in done:
             call.drained = True
         tree.calls.update({call.call_id: call for call in new_calls})
@@ -241,7 +205,7 @@ class Runs:
         async def body(tx: Tx) -> None:
             await calls.begin(tx, tree.session.id, [call.call_id for call in begun])
 
-        await self._commit(tree, body, None)
+        await self._commit(tree, Commit.BEGIN, body, None)
         for call in begun:
             call.state = CallState.STARTED
 
@@ -251,7 +215,7 @@ class Runs:
         async def body(tx: Tx) -> None:
             await give_results(tx, tree.session.id, [(call, result)])
 
-        await self._commit(tree, body, message, despite_stop=True)
+        await self._commit(tree, Commit.RESULT, body, message, despite_stop=True)
         _settled(call, result)
 
     async def settle_child(self, tree: Tree, child: Run, state: RunState, error_code: str | None) -> None:
@@ -262,14 +226,18 @@ class Runs:
             await give_results(tx, tree.session.id, results)
             await runs.settle(tx, [child.id], state, error_code=error_code)
 
-        await self._commit(tree, body, None, despite_stop=True)
+        await self._commit(tree, Commit.CHILD, body, None, despite_stop=True)
         for call, result in results:
             _settled(call, result)
 
     async def look(self, tree: Tree) -> tuple[int, dict[str, Call]]:
         """The tree's calls as they are now: answers come in from other transactions. Returns (pending, calls)."""
-        async with self._store.transaction() as tx:
-            fresh = {call.call_id: call for call in await calls.of_tree(tx, tree.root.id)}
+
+        async def read() -> dict[str, Call]:
+            async with self._store.transaction() as tx:
+                return {call.call_id: call for call in await calls.of_tree(tx, tree.root.id)}
+
+        fresh = await self._patiently(tree, read)
         return sum(call.state is CallState.PENDING for call in fresh.values()), fresh
 
     async def suspend(self, tree: Tree, message: Message) -> bool:
@@ -285,7 +253,7 @@ class Runs:
             await runs.suspend_tree(tx, tree.root.id)
 
         try:
-            await self._commit(tree, body, message)
+            await self._commit(tree, Commit.SUSPENSION, body, message)
         except _NothingPendingError:
             return False
         return True
@@ -308,7 +276,7 @@ class Runs:
             await calls.drain(tx, tree.session.id, [call.call_id for call in drained])
             await runs.wake_children(tx, tree.root.id)
 
-        await self._commit(tree, body, message, next_batch=not through_suspension)
+        await self._commit(tree, Commit.DRAIN, body, message, next_batch=not through_suspension)
         for call, result in results:
             _settled(call, result)
         for call in begun:
@@ -341,53 +309,64 @@ class Runs:
             )
             await runs.settle(tx, [tree.root.id, *tree.children], state, error_code=error_code)
 
-        await self._commit(tree, body, message, despite_stop=True)
+        await self._commit(tree, Commit.SETTLEMENT, body, message, despite_stop=True)
 
     async def _commit(
         self,
         tree: Tree,
+        name: Commit,
         body: Callable[[Tx], Awaitable[None]],
         message: Message | None,
         *,
         despite_stop: bool = False,
         next_batch: bool = False,
     ) -> None:
+        async def attempt() -> None:
+            async with self._store.transaction() as tx:
+                if await sessions.lock_by_id(tx, tree.session.id) is None:
+                    raise LeaseLost("the session was deleted")
+                row = await runs.lock(tx, tree.root.id)
+                if row is None or row.epoch != tree.epoch:
+                    raise LeaseLost(f"run {tree.root.id} has another owner")
+                if row.commits == tree.commits + 1:
+                    return  # the reply of an earlier try was lost, its writes were not
+                if row.state is not RunState.RUNNING:
+                    raise LeaseLost(f"run {tree.root.id} is {row.state}")
+                if row.stop_requested and not despite_stop:
+                    raise StopRequested
+                await body(tx)
+                if message is not None:
+                    await messages.write(tx, tree.root.id, message.parts, message.metadata)
+                    await frame_rows.insert_committed(tx, tree.root.id, message.frames)
+                await runs.advance(
+                    tx,
+                    tree.root.id,
+                    frame_seq=message.watermark if message else 0,
+                    step_open=message.step_open if message else None,
+                    next_batch=next_batch,
+                )
+                if message is not None:
+                    await frame_rows.trim(tx, tree.root.id)
+                self._checkpoint(f"before-{name}")
+
+        await self._patiently(tree, attempt)
+        self._checkpoint(f"after-{name}")
+        tree.commits += 1
+
+    async def _patiently(self, tree: Tree, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Tries again after every transient fault: the run pauses while the database is away. An abandoned tree does not."""
         delay = 0.05
         while True:
             try:
-                async with self._store.transaction() as tx:
-                    if await sessions.lock_by_id(tx, tree.session.id) is None:
-                        raise LeaseLost("the session was deleted")
-                    row = await runs.lock(tx, tree.root.id)
-                    if row is None or row.epoch != tree.epoch:
-                        raise LeaseLost(f"run {tree.root.id} has another owner")
-                    if row.commits == tree.commits + 1:
-                        break  # the reply of an earlier try was lost, its writes were not
-                    if row.state is not RunState.RUNNING:
-                        raise LeaseLost(f"run {tree.root.id} is {row.state}")
-                    if row.stop_requested and not despite_stop:
-                        raise StopRequested
-                    await body(tx)
-                    if message is not None:
-                        await messages.write(tx, tree.root.id, message.parts, message.metadata)
-                        await frame_rows.insert_committed(tx, tree.root.id, message.frames)
-                    await runs.advance(
-                        tx,
-                        tree.root.id,
-                        frame_seq=message.watermark if message else 0,
-                        step_open=message.step_open if message else None,
-                        next_batch=next_batch,
-                    )
-                    if message is not None:
-                        await frame_rows.trim(tx, tree.root.id)
-                break
+                return await attempt()
             except Exception as error:
                 if classify(error) is not Fault.TRANSIENT:
                     raise
-                log.warning("run.commit_retried", run_id=str(tree.root.id), cause=cause_chain(error))
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, 1.0)
-        tree.commits += 1
+                if tree.abandoned:
+                    raise LeaseLost("given up while the database was away") from error
+                log.warning("run.paused", run_id=str(tree.root.id), cause=cause_chain(error))
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, 1.0)
 
 
 class _NothingPendingError(Exception):
