@@ -35,7 +35,7 @@ from app.sessions.view import Views
 from app.settings import Settings, SettingsError
 from app.store import migrate
 from app.store.embedded import start_embedded
-from app.store.engine import create_engine
+from app.store.engine import open_pool
 from app.store.framelog import FrameLog
 from app.store.transaction import Store
 from app.streaming.tail import Tail
@@ -131,7 +131,7 @@ async def _start(
     stack: AsyncExitStack,
 ) -> Running:
     replica = new_id().hex
-    store = Store(create_engine(url, pool_size=settings.pool_size))
+    store = Store(await open_pool(url, pool_size=settings.pool_size))
     stack.push_async_callback(store.close)
     listen_url = settings.listen_url.get_secret_value() if settings.listen_url is not None else None
     frames = FrameLog(url, replica=replica, tick_s=settings.frame_tick_ms / 1000, listen_dsn=listen_url)

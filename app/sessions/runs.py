@@ -345,8 +345,6 @@ class Runs:
                     step_open=message.step_open if message else None,
                     next_batch=next_batch,
                 )
-                if message is not None:
-                    await frame_rows.trim(tx, tree.root.id)
                 self._checkpoint(f"before-{name}")
 
         await self._patiently(tree, attempt)

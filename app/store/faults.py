@@ -7,8 +7,6 @@ the database did not say is transient only when the connection itself failed.
 from enum import StrEnum
 
 import asyncpg
-from sqlalchemy.exc import DBAPIError, InterfaceError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 
 class CorruptRow(Exception):
@@ -26,35 +24,34 @@ class Fault(StrEnum):
 
 
 _CONFLICTS = ("40001", "40P01", "23505")  # serialization failure, deadlock, unique violation
+# Classes of SQLSTATE that a repeat may survive: 08 connection, 25 transaction state, 53 resources, 55 locks, 57 intervention,
+# 58 system, XX internal. The others (22 data, 23 integrity, 42 syntax …) it cannot.
+_PASSING = ("08", "25", "53", "55", "57", "58", "XX")
 
 
 def classify(error: BaseException) -> Fault | None:
     """The fault an exception of the store stands for; ``None`` when it is not the store's."""
-    if isinstance(error, CorruptRow):
-        return Fault.PERMANENT
-    if isinstance(error, LeaseLost):
-        return Fault.CONFLICT
-    if isinstance(error, PoolTimeout | ConnectionError | TimeoutError | OSError | asyncpg.InterfaceError):
-        return Fault.TRANSIENT
-    if isinstance(error, DBAPIError):
-        state = sqlstate(error)
-        if state in _CONFLICTS:
+    match error:
+        case CorruptRow():
+            return Fault.PERMANENT
+        case LeaseLost():
             return Fault.CONFLICT
-        if isinstance(error, InterfaceError) or error.connection_invalidated or state is None:
+        case asyncpg.InvalidCachedStatementError():
+            return (
+                Fault.TRANSIENT
+            )  # the schema was migrated under a prepared statement, which is forgotten now
+        case asyncpg.PostgresError():
+            return _of_state(getattr(error, "sqlstate", None))
+        case asyncpg.InterfaceError():
+            # the driver refuses what it was given with a ValueError: a repeat gives it the same. Else the connection is gone.
+            return Fault.PERMANENT if isinstance(error, ValueError) else Fault.TRANSIENT
+        case asyncpg.InternalClientError() | OSError():  # TimeoutError and ConnectionError are OSErrors
             return Fault.TRANSIENT
-        # Class 08 connection, 53 resources, 55 lock, 57 intervention, 58 system: a repeat may succeed. 22, 23, 42: it cannot.
-        return Fault.TRANSIENT if state[:2] in ("08", "25", "53", "55", "57", "58", "XX") else Fault.PERMANENT
-    return Fault.TRANSIENT if isinstance(error, SQLAlchemyError | asyncpg.PostgresError) else None
+        case _:
+            return None
 
 
-def sqlstate(error: DBAPIError) -> str | None:
-    """The SQLSTATE the database gave, if it gave one."""
-    return getattr(error.orig, "sqlstate", None) or getattr(
-        getattr(error.orig, "__cause__", None), "sqlstate", None
-    )
-
-
-def violated(error: DBAPIError) -> str | None:
-    """The name of the constraint that was violated, if that is what happened."""
-    cause = getattr(error.orig, "__cause__", None)
-    return getattr(cause, "constraint_name", None) or getattr(error.orig, "constraint_name", None)
+def _of_state(sqlstate: str | None) -> Fault:
+    if sqlstate is None or sqlstate.startswith(_PASSING):
+        return Fault.TRANSIENT
+    return Fault.CONFLICT if sqlstate in _CONFLICTS else Fault.PERMANENT

@@ -8,13 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-import orjson
-import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
-
 from app.domain.frames import Chunk
 from app.domain.run_state import RunState
-from app.store.schema import frame, run
+from app.store.engine import dumps, loads
 from app.store.transaction import Tx
 
 
@@ -29,7 +25,7 @@ class Frame:
 
     @classmethod
     def of(cls, seq: int, epoch: int, chunk: Chunk) -> "Frame":
-        return cls(seq, epoch, chunk, orjson.dumps(chunk).decode())
+        return cls(seq, epoch, chunk, dumps(chunk))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,65 +38,76 @@ class Slice:
     frames: Sequence[Frame]
 
 
+# A batch of frames; what the log has already stays as it is.
+INSERT = """
+    insert into frame (run_id, seq, epoch, data) select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::text[])
+    on conflict do nothing
+"""
+
+# The run and its frames after a cursor, in one snapshot. Of one seq the newest epoch's comes first.
+_READ_AFTER = """
+    select run.state, run.epoch, run.frame_seq, frame.seq, frame.epoch, frame.data
+    from run left join frame on frame.run_id = run.id and frame.seq > $2
+    where run.id = $1
+    order by frame.seq, frame.epoch desc limit $3
+"""
+
+_DISCARD_AFTER = "delete from frame where run_id = $1 and seq > $2"
+
+# Frames of runs that are gone, or that have not run for a while: the last commit is at most one age after ``trim_at``, else that
+# would have moved. Rows that another replica is purging are left to it.
+_PURGE = """
+    with due as (
+        select run_id, seq, epoch from frame
+        where not exists (
+            select from run where run.id = frame.run_id
+            and (run.state = 'running' or run.trim_at > now() - make_interval(secs => 2 * $1))
+        )
+        limit $2 for update skip locked
+    ), gone as (
+        delete from frame using due
+        where frame.run_id = due.run_id and frame.seq = due.seq and frame.epoch = due.epoch
+        returning 1
+    )
+    select count(*) from gone
+"""
+
+
 async def insert_committed(tx: Tx, run_id: UUID, frames: Sequence[Frame]) -> None:
     """Writes frames in the transaction that commits them, so that a reader of the log never meets a gap before them."""
     if frames:
-        rows = [{"run_id": run_id, "seq": f.seq, "epoch": f.epoch, "data": f.data} for f in frames]
-        await tx.execute(insert(frame).on_conflict_do_nothing(), rows)
+        await tx.execute(
+            INSERT,
+            [run_id] * len(frames),
+            [frame.seq for frame in frames],
+            [frame.epoch for frame in frames],
+            [frame.data for frame in frames],
+        )
 
 
 async def read_after(tx: Tx, run_id: UUID, seq: int, *, limit: int = 2_000) -> Slice | None:
     """The run and its frames after ``seq`` in one statement; ``None`` when there is no such run."""
-    query = (
-        sa.select(
-            run.c.state,
-            run.c.epoch,
-            run.c.frame_seq,
-            frame.c.seq,
-            frame.c.epoch.label("frame_epoch"),
-            frame.c.data,
-        )
-        .select_from(run.outerjoin(frame, sa.and_(frame.c.run_id == run.c.id, frame.c.seq > seq)))
-        .where(run.c.id == run_id)
-        .order_by(frame.c.seq, frame.c.epoch.desc())
-        .limit(limit)
-    )
-    rows = (await tx.execute(query)).all()
+    rows = await tx.fetch(_READ_AFTER, run_id, seq, limit)
     if not rows:
         return None
-    head = rows[0]
+    state, epoch, watermark, *_ = rows[0]
     frames: list[Frame] = []
     expected = seq + 1
-    for row in rows:
-        if row.seq is None or row.seq < expected:
+    for _, _, _, frame_seq, frame_epoch, data in rows:
+        if frame_seq is None or frame_seq < expected:
             continue  # no frame at all, or an older epoch's of the same number
-        if row.seq > expected or not (row.frame_epoch == head.epoch or row.seq <= head.frame_seq):
+        if frame_seq > expected or not (frame_epoch == epoch or frame_seq <= watermark):
             break
-        frames.append(Frame(row.seq, row.frame_epoch, orjson.loads(row.data), row.data))
+        frames.append(Frame(frame_seq, frame_epoch, loads(data), data))
         expected += 1
-    return Slice(RunState(head.state), head.epoch, head.frame_seq, frames)
+    return Slice(RunState(state), epoch, watermark, frames)
 
 
 async def discard_after(tx: Tx, run_id: UUID, seq: int) -> None:
     """A takeover: what the last owner wrote of its uncommitted step is nothing any more."""
-    await tx.execute(sa.delete(frame).where(frame.c.run_id == run_id, frame.c.seq > seq))
-
-
-async def trim(tx: Tx, run_id: UUID) -> None:
-    """Drops the frames of committed steps that every reader has had time to finish (the generation before the last)."""
-    upto = sa.select(run.c.trim_seq).where(run.c.id == run_id).scalar_subquery()
-    await tx.execute(sa.delete(frame).where(frame.c.run_id == run_id, frame.c.seq <= upto))
+    await tx.execute(_DISCARD_AFTER, run_id, seq)
 
 
 async def purge(tx: Tx, older_than_s: float, *, limit: int) -> int:
     """Drops the frames of runs that were settled or suspended for ``older_than_s``, and of runs that are gone."""
-    running = sa.exists().where(run.c.id == frame.c.run_id, run.c.state == RunState.RUNNING)
-    recent = sa.exists().where(
-        run.c.id == frame.c.run_id,
-        run.c.trim_at > sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, older_than_s),
-    )
-    due = (
-        sa.select(frame.c.run_id, frame.c.seq, frame.c.epoch).where(~running, ~recent).limit(limit).subquery()
-    )
-    key = sa.tuple_(frame.c.run_id, frame.c.seq, frame.c.epoch)
-    return (await tx.execute(sa.delete(frame).where(key.in_(sa.select(due))))).rowcount
+    return int(await tx.fetchval(_PURGE, older_than_s, limit))

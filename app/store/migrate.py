@@ -3,7 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
@@ -32,7 +31,7 @@ def head() -> str:
 async def is_current(store: Store, known: str) -> bool:
     """Whether the database is at ``known`` or at a revision this code does not know (a newer release's: it only added)."""
     async with store.transaction() as tx:
-        found = (await tx.execute(sa.text("select version_num from alembic_version"))).scalar_one_or_none()
+        found = await tx.fetchval("select version_num from alembic_version")
     if found == known:
         return True
     script = ScriptDirectory.from_config(_config(None))

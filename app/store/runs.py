@@ -4,16 +4,14 @@ Every write of an owner goes through ``guard``: it locks the root's row and rais
 the owner's. Transitions leave only from the states that ``domain.run_state`` allows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 from uuid import UUID
 
-import sqlalchemy as sa
-
 from app.domain.run_state import LIVE, RunEvent, RunState, leaves
 from app.store.faults import CorruptRow, LeaseLost
-from app.store.schema import run
+from app.store.statements import one_of
 from app.store.transaction import Tx
 
 
@@ -49,21 +47,114 @@ class Run:
 
 
 _DERIVED = {
-    "stop_requested": run.c.stop_requested_at.is_not(None),
-    "lapsed": sa.and_(run.c.state == RunState.RUNNING, run.c.lease_until < sa.func.now()),
-    "unclaimed": sa.and_(run.c.state == RunState.RUNNING, run.c.lease_until.is_(None)),
+    "stop_requested": "run.stop_requested_at is not null",
+    "lapsed": "run.state = 'running' and coalesce(run.lease_until < now(), false)",
+    "unclaimed": "run.state = 'running' and run.lease_until is null",
 }
-COLUMNS = [
-    sa.func.coalesce(_DERIVED[field.name], False).label(field.name)
-    if field.name in _DERIVED
-    else run.c[field.name]
-    for field in fields(Run)
-]
-_IS_ROOT = run.c.parent_run.is_(None)
-_IS_LIVE = run.c.state.in_(LIVE)
+COLUMNS = ", ".join(_DERIVED.get(field.name, f"run.{field.name}") for field in fields(Run))
+_SELECT = f"select {COLUMNS} from run "
+_LIVE = f"run.state in ({one_of(LIVE)})"
+
+_GET = _SELECT + "where id = $1"
+_LOCK = _GET + " for update"
+
+# The live root run, else the last one that was made.
+_CURRENT = f"""
+    {_SELECT} where session_id = $1 and parent_run is null
+    order by {_LIVE} desc, created_at desc, id desc limit 1
+"""
+
+# A root and its child runs.
+_TREE = _SELECT + "where root_run = $1 order by created_at, id"
+
+# A new root run, claimed at once under epoch 1 when it has an owner. Roots of a session are made under its lock and told apart by
+# age, so their time is the moment and not the beginning of a transaction that may have waited for that lock.
+_INSERT_ROOT = """
+    insert into run (
+        id, session_id, root_run, agent, state, input_message, message, request, epoch, lease_owner, lease_until, created_at
+    )
+    values (
+        $1, $2, $1, $3, 'running', $4, $5, $6, case when $7::text is null then 0 else 1 end, $7::text,
+        case when $7::text is not null then now() + make_interval(secs => $8) end, clock_timestamp()
+    )
+"""
+
+_INSERT_CHILD = """
+    insert into run (id, session_id, root_run, parent_run, parent_call, agent, state)
+    values ($1, $2, $3, $4, $5, $6, 'running')
+"""
+
+# A live run gets an owner, a fresh lease and the next epoch, which fences off whoever had it before.
+_CLAIM = f"""
+    update run set state = 'running', epoch = epoch + 1, lease_owner = $2,
+        lease_until = now() + make_interval(secs => $3), attempts = attempts + $4, batch = batch + $5
+    where id = $1 and state in ({one_of(leaves(RunEvent.CLAIM))})
+    returning {COLUMNS}
+"""
+
+_RAISE_EPOCH = "update run set epoch = epoch + 1 where id = $1 returning epoch"
+
+# One more commit of the owner. The log ages by a generation when that is due: the frames up to the last generation's watermark
+# have had their time, and go.
+_ADVANCE = """
+    with advanced as (
+        update run set commits = commits + 1, frame_seq = greatest(frame_seq, $2),
+            step_open = coalesce($3, step_open), batch = batch + $4,
+            trim_seq = case when trim_at >= now() - make_interval(secs => $5) then trim_seq else frame_seq end,
+            trim_at = case when trim_at >= now() - make_interval(secs => $5) then trim_at else now() end
+        where id = $1 returning id, trim_seq
+    )
+    delete from frame using advanced where frame.run_id = advanced.id and frame.seq <= advanced.trim_seq
+"""
+
+_SET_STEP = "update run set step = $2, usage = $3 where id = $1"
+
+# Everything of the tree that runs begins to wait; the lease is given back.
+_SUSPEND_TREE = f"""
+    update run set state = 'suspended', lease_owner = null, lease_until = null
+    where root_run = $1 and state in ({one_of(leaves(RunEvent.SUSPEND))})
+"""
+
+_WAKE_CHILDREN = """
+    update run set state = 'running' where root_run = $1 and parent_run is not null and state = 'suspended'
+"""
+
+_SETTLE = f"""
+    update run set state = $2, error_code = $3, settled_at = now(), lease_owner = null, lease_until = null
+    where id = any($1::uuid[]) and {_LIVE}
+"""
+
+# The first stop counts.
+_REQUEST_STOP = f"""
+    update run set stop_requested_at = coalesce(stop_requested_at, now()) where id = $1 and {_LIVE}
+"""
+
+# All leases of an owner in one statement; a run under another epoch is not among them any more.
+_RENEW = """
+    update run set lease_until = now() + make_interval(secs => $4)
+    from unnest($2::uuid[], $3::int[]) as held (id, epoch)
+    where run.id = held.id and run.epoch = held.epoch and lease_owner = $1 and state = 'running'
+    returning run.id, stop_requested_at is not null
+"""
+
+_RELEASE = """
+    update run set lease_owner = null, lease_until = null where id = $1 and epoch = $2 and state = 'running'
+"""
+
+# Root runs that nobody holds: new, given back, or lapsed by the database's clock.
+_CLAIMABLE = """
+    select session_id, id from run
+    where parent_run is null and state = 'running' and (lease_until is null or lease_until < now())
+    order by created_at limit $1
+"""
+
+_WAITING = """
+    select count(*) from run where parent_run is null and state = 'running' and lease_until is null
+"""
 
 
-def read(row: Any) -> Run:
+def read(row: Iterable[Any]) -> Run:
+    """A row of ``COLUMNS``. Raises ``CorruptRow``."""
     found = Run(*row)
     try:
         found.state = RunState(found.state)
@@ -72,36 +163,25 @@ def read(row: Any) -> Run:
     return found
 
 
-def _interval(seconds: float) -> sa.ColumnElement[Any]:
-    return sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
-
-
 async def get(tx: Tx, run_id: UUID) -> Run | None:
-    row = (await tx.execute(sa.select(*COLUMNS).where(run.c.id == run_id))).one_or_none()
-    return read(row) if row else None
+    row = await tx.fetchrow(_GET, run_id)
+    return read(row) if row is not None else None
 
 
 async def lock(tx: Tx, run_id: UUID) -> Run | None:
-    row = (await tx.execute(sa.select(*COLUMNS).where(run.c.id == run_id).with_for_update())).one_or_none()
-    return read(row) if row else None
+    row = await tx.fetchrow(_LOCK, run_id)
+    return read(row) if row is not None else None
 
 
 async def current(tx: Tx, session_id: UUID) -> Run | None:
     """The session's live root run, else its last one."""
-    query = (
-        sa.select(*COLUMNS)
-        .where(run.c.session_id == session_id, _IS_ROOT)
-        .order_by(_IS_LIVE.desc(), run.c.created_at.desc(), run.c.id.desc())
-        .limit(1)
-    )
-    row = (await tx.execute(query)).one_or_none()
-    return read(row) if row else None
+    row = await tx.fetchrow(_CURRENT, session_id)
+    return read(row) if row is not None else None
 
 
 async def tree(tx: Tx, root_run: UUID) -> list[Run]:
     """The root and all its child runs, oldest first."""
-    query = sa.select(*COLUMNS).where(run.c.root_run == root_run).order_by(run.c.created_at, run.c.id)
-    return [read(row) for row in await tx.execute(query)]
+    return [read(row) for row in await tx.fetch(_TREE, root_run)]
 
 
 async def insert_root(
@@ -118,36 +198,14 @@ async def insert_root(
 ) -> None:
     """A new root run, running; with ``lease_owner`` it is claimed at once under epoch 1, else it waits unclaimed."""
     await tx.execute(
-        sa.insert(run).values(
-            id=run_id,
-            session_id=session_id,
-            root_run=run_id,
-            agent=agent,
-            state=RunState.RUNNING,
-            input_message=input_message,
-            message=message,
-            request=dict(request),
-            epoch=1 if lease_owner else 0,
-            lease_owner=lease_owner,
-            lease_until=sa.func.now() + _interval(lease_s) if lease_owner else None,
-        )
+        _INSERT_ROOT, run_id, session_id, agent, input_message, message, dict(request), lease_owner, lease_s
     )
 
 
 async def insert_child(
     tx: Tx, *, run_id: UUID, session_id: UUID, root_run: UUID, parent_run: UUID, parent_call: str, agent: str
 ) -> None:
-    await tx.execute(
-        sa.insert(run).values(
-            id=run_id,
-            session_id=session_id,
-            root_run=root_run,
-            parent_run=parent_run,
-            parent_call=parent_call,
-            agent=agent,
-            state=RunState.RUNNING,
-        )
-    )
+    await tx.execute(_INSERT_CHILD, run_id, session_id, root_run, parent_run, parent_call, agent)
 
 
 async def claim(
@@ -156,20 +214,7 @@ async def claim(
     """Makes ``owner`` the run's owner under a raised epoch. ``takeover`` costs an attempt; ``next_batch``: its batch is complete.
 
     Raises ``LeaseLost`` when the run is no longer live."""
-    statement = (
-        sa.update(run)
-        .where(run.c.id == run_id, run.c.state.in_(leaves(RunEvent.CLAIM)))
-        .values(
-            state=RunState.RUNNING,
-            epoch=run.c.epoch + 1,
-            lease_owner=owner,
-            lease_until=sa.func.now() + _interval(lease_s),
-            attempts=run.c.attempts + (1 if takeover else 0),
-            batch=run.c.batch + (1 if next_batch else 0),
-        )
-        .returning(*COLUMNS)
-    )
-    row = (await tx.execute(statement)).one_or_none()
+    row = await tx.fetchrow(_CLAIM, run_id, owner, lease_s, int(takeover), int(next_batch))
     if row is None:
         raise LeaseLost(f"run {run_id} is not live")
     return read(row)
@@ -177,8 +222,10 @@ async def claim(
 
 async def raise_epoch(tx: Tx, run_id: UUID) -> int:
     """Fences the run's owner off: whatever it has not committed is lost. Returns the new epoch."""
-    statement = sa.update(run).where(run.c.id == run_id).values(epoch=run.c.epoch + 1).returning(run.c.epoch)
-    return int((await tx.execute(statement)).scalar_one())
+    epoch = await tx.fetchval(_RAISE_EPOCH, run_id)
+    if epoch is None:
+        raise LookupError(f"no run {run_id}")
+    return int(epoch)
 
 
 async def guard(tx: Tx, run_id: UUID, epoch: int) -> Run:
@@ -198,112 +245,54 @@ async def advance(
     next_batch: bool = False,
     keep_frames_s: float = 60.0,
 ) -> None:
-    """Notes one more commit of the owner and the frames that the message now holds; ages the log by a generation when it is due.
+    """Notes one more commit of the owner and the frames that the message now holds; ages the log by a generation when it is due,
+    and drops the generation before the last, whose readers have had ``keep_frames_s`` to finish.
 
     ``step_open`` is ``None`` when the commit writes no frames."""
-    due = sa.or_(run.c.trim_at.is_(None), run.c.trim_at < sa.func.now() - _interval(keep_frames_s))
-    await tx.execute(
-        sa.update(run)
-        .where(run.c.id == run_id)
-        .values(
-            commits=run.c.commits + 1,
-            frame_seq=sa.func.greatest(run.c.frame_seq, frame_seq),
-            step_open=run.c.step_open if step_open is None else step_open,
-            batch=run.c.batch + (1 if next_batch else 0),
-            trim_seq=sa.case((due, run.c.frame_seq), else_=run.c.trim_seq),
-            trim_at=sa.case((due, sa.func.now()), else_=run.c.trim_at),
-        )
-    )
+    await tx.execute(_ADVANCE, run_id, frame_seq, step_open, int(next_batch), keep_frames_s)
 
 
 async def set_step(tx: Tx, run_id: UUID, step: int, usage: Mapping[str, Any]) -> None:
-    await tx.execute(sa.update(run).where(run.c.id == run_id).values(step=step, usage=dict(usage)))
+    await tx.execute(_SET_STEP, run_id, step, dict(usage))
 
 
 async def suspend_tree(tx: Tx, root_run: UUID) -> None:
     """Every running run of the tree waits; the lease is given back."""
-    await tx.execute(
-        sa.update(run)
-        .where(run.c.root_run == root_run, run.c.state.in_(leaves(RunEvent.SUSPEND)))
-        .values(state=RunState.SUSPENDED, lease_owner=None, lease_until=None)
-    )
+    await tx.execute(_SUSPEND_TREE, root_run)
 
 
 async def wake_children(tx: Tx, root_run: UUID) -> None:
     """The suspended child runs of a tree that goes on."""
-    await tx.execute(
-        sa.update(run)
-        .where(run.c.root_run == root_run, ~_IS_ROOT, run.c.state == RunState.SUSPENDED)
-        .values(state=RunState.RUNNING)
-    )
+    await tx.execute(_WAKE_CHILDREN, root_run)
 
 
 async def settle(tx: Tx, run_ids: Sequence[UUID], state: RunState, *, error_code: str | None = None) -> None:
     """Settles live runs; settled ones stay as they are."""
-    await tx.execute(
-        sa.update(run)
-        .where(run.c.id.in_(run_ids), _IS_LIVE)
-        .values(
-            state=state, error_code=error_code, settled_at=sa.func.now(), lease_owner=None, lease_until=None
-        )
-    )
+    await tx.execute(_SETTLE, list(run_ids), state, error_code)
 
 
 async def request_stop(tx: Tx, run_id: UUID) -> None:
-    await tx.execute(
-        sa.update(run)
-        .where(run.c.id == run_id, _IS_LIVE)
-        .values(stop_requested_at=sa.func.coalesce(run.c.stop_requested_at, sa.func.now()))
-    )
+    await tx.execute(_REQUEST_STOP, run_id)
 
 
 async def renew(tx: Tx, owner: str, held: Mapping[UUID, int], lease_s: float) -> dict[UUID, bool]:
     """Extends this owner's leases in one statement. Returns the runs still held → whether a stop is recorded for it."""
     if not held:
         return {}
-    mine = sa.tuple_(run.c.id, run.c.epoch).in_(list(held.items()))
-    statement = (
-        sa.update(run)
-        .where(mine, run.c.lease_owner == owner, run.c.state == RunState.RUNNING)
-        .values(lease_until=sa.func.now() + _interval(lease_s))
-        .returning(run.c.id, run.c.stop_requested_at.is_not(None))
-    )
-    return {row[0]: row[1] for row in await tx.execute(statement)}
+    rows = await tx.fetch(_RENEW, owner, list(held), list(held.values()), lease_s)
+    return {row[0]: row[1] for row in rows}
 
 
 async def release(tx: Tx, run_id: UUID, epoch: int) -> None:
     """Gives a lease back, at no cost of an attempt: any replica may claim the run at once."""
-    await tx.execute(
-        sa.update(run)
-        .where(run.c.id == run_id, run.c.epoch == epoch, run.c.state == RunState.RUNNING)
-        .values(lease_owner=None, lease_until=None)
-    )
+    await tx.execute(_RELEASE, run_id, epoch)
 
 
 async def claimable(tx: Tx, *, limit: int) -> list[tuple[UUID, UUID]]:
-    """(session, run) of root runs that nobody holds, the longest waiting first. Rows that somebody else is claiming are skipped."""
-    query = (
-        sa.select(run.c.session_id, run.c.id)
-        .where(
-            _IS_ROOT,
-            run.c.state == RunState.RUNNING,
-            sa.or_(run.c.lease_until.is_(None), run.c.lease_until < sa.func.now()),
-        )
-        .order_by(run.c.created_at)
-        .limit(limit)
-    )
-    return [(row[0], row[1]) for row in await tx.execute(query)]
+    """(session, run) of root runs that nobody holds, the longest waiting first. Not locked: look again under the session's lock."""
+    return [(row[0], row[1]) for row in await tx.fetch(_CLAIMABLE, limit)]
 
 
 async def waiting(tx: Tx) -> int:
     """How many runs wait unclaimed for a slot, on all replicas."""
-    query = sa.select(sa.func.count()).where(
-        _IS_ROOT, run.c.state == RunState.RUNNING, run.c.lease_until.is_(None)
-    )
-    return int((await tx.execute(query)).scalar_one())
-
-
-async def live_counts(tx: Tx) -> dict[str, int]:
-    """State → number of live root runs, on all replicas."""
-    query = sa.select(run.c.state, sa.func.count()).where(_IS_ROOT, _IS_LIVE).group_by(run.c.state)
-    return {row[0]: row[1] for row in await tx.execute(query)}
+    return int(await tx.fetchval(_WAITING))

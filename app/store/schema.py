@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import UUID
 
 from app.domain.call_state import CallKind, CallState, Outcome
 from app.domain.run_state import SETTLED, RunState
+from app.store.statements import one_of
 
 metadata = MetaData(
     naming_convention={
@@ -25,8 +26,7 @@ metadata = MetaData(
 
 
 def _one_of(column: str, members: type[StrEnum] | frozenset[RunState]) -> str:
-    values = ", ".join(f"'{member}'" for member in sorted(members))
-    return f"{column} in ({values})"
+    return f"{column} in ({one_of(members)})"
 
 
 _TIME = sa.TIMESTAMP(timezone=True)

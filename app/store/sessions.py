@@ -1,13 +1,11 @@
 """Session rows: the lock that every decision is made under, and positions in a session's order."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
-
-from app.store.schema import session
 from app.store.transaction import Tx
 
 
@@ -22,80 +20,99 @@ class Session:
     updated_at: datetime
 
 
-_COLUMNS = [session.c[field.name] for field in fields(Session)]
+_SELECT = f"select {', '.join(field.name for field in fields(Session))} from session "
+
+# One chat of one owner, by the client's name for it.
+_GET = _SELECT + "where owner = $1 and chat_id = $2"
+_LOCK = _GET + " for update"
+_LOCK_BY_ID = _SELECT + "where id = $1 for update"
+
+# Created by whoever is first; the others meet the row.
+_CREATE = """
+    insert into session (id, owner, chat_id, agent) values ($1, $2, $3, $4)
+    on conflict do nothing returning true
+"""
+
+# The next positions of the session's order are taken, which counts as a change of it.
+_TAKE_POSITIONS = """
+    update session set next_position = next_position + $2, updated_at = now() where id = $1
+    returning next_position - $2
+"""
+
+_MARK_CUT = "update session set cut_run = $2 where id = $1"
+
+_DELETE = "delete from session where id = $1"
+
+# A page of the owner's list, from the newest change on, or from strictly after the last one seen.
+_NEWEST = _SELECT + "where owner = $1 order by updated_at desc, id desc limit $2"
+_OLDER = (
+    _SELECT
+    + """
+    where owner = $1 and (updated_at, id) < ($3, $4)
+    order by updated_at desc, id desc limit $2
+"""
+)
+
+# Candidates for expiry; each is looked at again under its lock.
+_IDLE_SINCE = """
+    select id from session where updated_at < now() - make_interval(secs => $1) order by updated_at limit $2
+"""
+_IS_IDLE = "select updated_at < now() - make_interval(secs => $2) from session where id = $1"
 
 
-async def _one(tx: Tx, condition: sa.ColumnElement[bool], *, lock: bool) -> Session | None:
-    query = sa.select(*_COLUMNS).where(condition)
-    row = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
-    return Session(*row) if row else None
-
-
-def _key(owner: str, chat_id: str) -> sa.ColumnElement[bool]:
-    return sa.and_(session.c.owner == owner, session.c.chat_id == chat_id)
+def _read(row: Iterable[Any] | None) -> Session | None:
+    return Session(*row) if row is not None else None
 
 
 async def lock(tx: Tx, owner: str, chat_id: str) -> Session | None:
     """The session, locked until the transaction ends. The first lock of every transaction that decides."""
-    return await _one(tx, _key(owner, chat_id), lock=True)
+    return _read(await tx.fetchrow(_LOCK, owner, chat_id))
 
 
 async def lock_by_id(tx: Tx, session_id: UUID) -> Session | None:
-    return await _one(tx, session.c.id == session_id, lock=True)
+    return _read(await tx.fetchrow(_LOCK_BY_ID, session_id))
 
 
 async def get(tx: Tx, owner: str, chat_id: str) -> Session | None:
     """The session, not locked: for reads."""
-    return await _one(tx, _key(owner, chat_id), lock=False)
+    return _read(await tx.fetchrow(_GET, owner, chat_id))
 
 
 async def create(tx: Tx, session_id: UUID, owner: str, chat_id: str, agent: str) -> bool:
     """Creates the session; ``False`` when somebody else was first. Lock it afterwards either way."""
-    statement = insert(session).values(id=session_id, owner=owner, chat_id=chat_id, agent=agent)
-    result = await tx.execute(statement.on_conflict_do_nothing().returning(session.c.id))
-    return result.one_or_none() is not None
+    return await tx.fetchval(_CREATE, session_id, owner, chat_id, agent) is True
 
 
 async def take_positions(tx: Tx, session_id: UUID, count: int) -> int:
     """Reserves ``count`` consecutive positions of the session's order; returns the first."""
-    statement = (
-        sa.update(session)
-        .where(session.c.id == session_id)
-        .values(next_position=session.c.next_position + count, updated_at=sa.func.now())
-        .returning(session.c.next_position)
-    )
-    return int((await tx.execute(statement)).scalar_one()) - count
+    first = await tx.fetchval(_TAKE_POSITIONS, session_id, count)
+    if first is None:
+        raise LookupError(f"no session {session_id}")
+    return int(first)
 
 
 async def mark_cut(tx: Tx, session_id: UUID, run_id: UUID | None) -> None:
     """Records that a client may hold less of this run's message than there is; ``None`` clears the mark."""
-    await tx.execute(sa.update(session).where(session.c.id == session_id).values(cut_run=run_id))
+    await tx.execute(_MARK_CUT, session_id, run_id)
 
 
 async def delete(tx: Tx, session_id: UUID) -> None:
     """Deletes the session and all its rows but the frames of its runs, which their own sweep finds."""
-    await tx.execute(sa.delete(session).where(session.c.id == session_id))
+    await tx.execute(_DELETE, session_id)
 
 
 async def page(tx: Tx, owner: str, *, before: tuple[datetime, UUID] | None, limit: int) -> list[Session]:
     """The owner's sessions, the newest change first, strictly older than ``before``."""
-    query = sa.select(*_COLUMNS).where(session.c.owner == owner)
-    if before is not None:
-        query = query.where(sa.tuple_(session.c.updated_at, session.c.id) < before)
-    rows = await tx.execute(query.order_by(session.c.updated_at.desc(), session.c.id.desc()).limit(limit))
+    rows = await (
+        tx.fetch(_NEWEST, owner, limit) if before is None else tx.fetch(_OLDER, owner, limit, *before)
+    )
     return [Session(*row) for row in rows]
 
 
 async def idle_since(tx: Tx, seconds: float, *, limit: int) -> list[UUID]:
     """Sessions without a change for ``seconds``, oldest first."""
-    age = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
-    query = (
-        sa.select(session.c.id).where(session.c.updated_at < age).order_by(session.c.updated_at).limit(limit)
-    )
-    return list((await tx.execute(query)).scalars())
+    return [row[0] for row in await tx.fetch(_IDLE_SINCE, seconds, limit)]
 
 
 async def is_idle(tx: Tx, session_id: UUID, seconds: float) -> bool:
-    age = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
-    query = sa.select(sa.func.count()).where(session.c.id == session_id, session.c.updated_at < age)
-    return (await tx.execute(query)).scalar_one() == 1
+    return await tx.fetchval(_IS_IDLE, session_id, seconds) is True
