@@ -7,10 +7,11 @@ One exception class (``ServiceError``) carries a code; everything else about the
 is: never 503 then, because a repeat would not be the same request any more. ``None``: the code cannot occur there.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 
 class Code(StrEnum):
@@ -158,3 +159,34 @@ def error_body(
     if tool_call_ids:
         body["toolCallIds"] = list(tool_call_ids)
     return body
+
+
+@dataclass(frozen=True, slots=True)
+class ChatError:
+    """A failure as its receiver reads it. ``code`` and ``cause`` are plain strings: a newer server may know more of them."""
+
+    code: str
+    error: str
+    cause: str | None = None
+    tool_call_ids: tuple[str, ...] = ()
+
+
+def parse_chat_error(text: str) -> ChatError | None:
+    """The failure that a non-2xx body, or the ``errorText`` of an ``error`` frame, tells; ``None`` when the text is not ours.
+
+    For clients in Python; the README's page has the same function in TypeScript."""
+    try:
+        parsed: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    body = cast("dict[str, object]", parsed) if isinstance(parsed, dict) else {}
+    code, error, cause, ids = (body.get(key) for key in ("code", "error", "cause", "toolCallIds"))
+    if not isinstance(code, str) or not isinstance(error, str):
+        return None
+    listed = cast("list[object]", ids) if isinstance(ids, list) else []
+    return ChatError(
+        code,
+        error,
+        cause if isinstance(cause, str) else None,
+        tuple(each for each in listed if isinstance(each, str)),
+    )
