@@ -16,14 +16,17 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from app.agent.deps import Deps, HandedOver, RunFailed
 from app.agent.model import ModelFailure, ModelRequest
+from app.agent.plain import plain
 from app.agent.registry import Agent
 from app.agent.response import add_usage, as_result, child_run, plan, text_of
 from app.agent.scribe import Draft, MessageTooLarge, Scribe
 from app.agent.step import CallIds, Speech, ask, exceeded
 from app.agent.tasks import together
-from app.agent.tools import Tool, ToolContext, run_tool, unknown_tool
+from app.agent.tools import RequestContext, Tool, ToolContext, run_tool, unknown_tool
 from app.domain import frames
 from app.domain.call_state import CallKind, CallState, CloseCode, Outcome
 from app.domain.history import Entry, assistant_entry, calls_of
@@ -167,14 +170,17 @@ class TreeDriver:
         if tool is None:
             await self._settle_call(call, as_result(unknown_tool()))
             return
+        about = self._request_context(run)
         context = ToolContext(
-            owner=self._tree.session.owner,
-            session_id=self._tree.session.chat_id,
-            run_id=str(run.id),
+            owner=about.owner,
+            session_id=about.session_id,
+            run_id=about.run_id,
+            request=about.request,
             call_id=call.call_id,
-            request=self._tree.root.request or {},
             outbox=self._deps.outbox,
-            emit=lambda value: self._progress(call, "progress", str(value)),
+            emit=lambda value: self._progress(call, "progress", _as_text(value)),
+            approved=call.kind is CallKind.APPROVAL,
+            history=await self._history_of(run),
         )
         await self._settle_call(call, as_result(await run_tool(tool, context, call.input)))
 
@@ -209,20 +215,22 @@ class TreeDriver:
             else []
         )
         is_root = run.parent_run is None
-        speech = Speech(agent, self._scribe if is_root else None, self._ids, run.step + 1)
+        ready = await agent.for_step(self._request_context(run))
+        speech = Speech(ready, self._scribe if is_root else None, self._ids, run.step + 1)
         if is_root:
             self._speech = speech
-        instructions = agent.instructions_for(self._tree.root.request or {})
-        tools = [tool.spec for tool in agent.tools]
+        tools = [tool.spec for tool in ready.tools]
         try:
             response = await ask(
-                agent.model, ModelRequest(instructions, [*history, *results], tools, agent.settings), speech
+                ready.model,
+                ModelRequest(ready.instructions, [*history, *results], tools, ready.settings),
+                speech,
             )
         except ModelFailure as failure:
             raise RunFailed(failure.code) from failure
         speech.end()
         planned = plan(
-            run, agent, response, batch=self._tree.batch, stored_id=speech.stored_id, new_id=self._deps.new_id
+            run, ready, response, batch=self._tree.batch, stored_id=speech.stored_id, new_id=self._deps.new_id
         )
         entries = [*results, assistant_entry(planned.parts, response.provider)]
         usage = add_usage(run.usage, response, len(planned.calls))
@@ -347,6 +355,10 @@ class TreeDriver:
             self._histories[run.id] = await self._deps.runs.history(self._tree, run)
         return self._histories[run.id]
 
+    def _request_context(self, run: Run) -> RequestContext:
+        session = self._tree.session
+        return RequestContext(session.owner, session.chat_id, str(run.id), self._tree.root.request or {})
+
     def _agent_of(self, run: Run) -> Agent:
         agent = self._deps.registry.get(run.agent)
         if agent is None:
@@ -373,3 +385,8 @@ class TreeDriver:
             code=str(failure.code),
             cause=cause_chain(failure.__cause__ or failure),
         )
+
+
+def _as_text(value: Any) -> str:
+    """A tool's progress, as it is shown: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else orjson.dumps(plain(value)).decode()

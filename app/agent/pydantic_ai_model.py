@@ -1,5 +1,4 @@
-"""The adapter for real models: the model port on ``pydantic_ai.direct``. The only file that imports
-pydantic-ai.
+"""The adapter for real models: the model port on ``pydantic_ai.direct``.
 
 Used for what it is good at, one streamed request to any provider: no agent loop, no tool runs, no retries
 (the step loop's), no downloads. Import it only when a model is configured; it takes seconds.
@@ -12,34 +11,24 @@ cut off, and a response that ran into its length limit may end in half a tool ca
 ``provider_bad_response``.
 """
 
-import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, cast
 
-import pydantic_ai
-from pydantic_ai import exceptions, messages
+from pydantic_ai import exceptions
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.models import Model as LibraryModel
-from pydantic_ai.models import ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.models import ModelRequestParameters, infer_model
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import ToolDefinition
 
-from app.agent.model import (
-    ModelEvent,
-    ModelFailure,
-    ModelRequest,
-    ModelResponse,
-    ReasoningDelta,
-    TextDelta,
-    ToolInputDelta,
-    ToolSpec,
-    Usage,
+from app.agent.model import ModelEvent, ModelFailure, ModelRequest, ModelResponse
+from app.agent.pydantic_ai_messages import (
+    Translator,
+    classified,
+    from_response,
+    refuse_unfinished,
+    to_messages,
+    tool_definition,
 )
-from app.agent.model_words import PDF, given_file, portable_id, read_input, result_text
-from app.agent.plain import plain
-from app.domain.call_state import Outcome
-from app.domain.history import Entry
-from app.errors import Code
 
 
 class PydanticAiModel:
@@ -63,238 +52,27 @@ class PydanticAiModel:
 
     async def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
         try:
-            sent = _to_messages(request, self._model)
+            sent = to_messages(request.history, self._model, request.instructions)
             settings = cast("ModelSettings", {**self._settings, **request.settings})
-            tools = [_tool(spec) for spec in request.tools]
+            tools = [tool_definition(spec) for spec in request.tools]
             offered = ModelRequestParameters(function_tools=tools)
             async with model_request_stream(
                 self._model, sent, model_settings=settings, model_request_parameters=offered
             ) as stream:
-                translate = _Translator()
+                translate = Translator()
                 async for event in stream:
                     for ours in translate(event):
                         yield ours
                 response = stream.get()
-                _refuse_unfinished(response, stream, self._model)
+                refuse_unfinished(response, self._model)
         except ModelFailure:
             raise
         except Exception as error:
-            code, retry_after_s = _classified(error)
+            code, retry_after_s = classified(error)
             raise ModelFailure(code, retry_after_s=retry_after_s) from error
-        yield _from_response(response, self._model)
+        yield from_response(response, self._model)
 
     async def aclose(self) -> None:
         """Close the connections to the provider. No step may follow."""
         async with self._model:
             pass  # leaving a model closes the client that was made for it
-
-
-# --- failures
-# ----------------------------------------------------------------------------------------------------
-
-# The first row whose type fits decides.
-_CODES: tuple[tuple[type[Exception], Code], ...] = (
-    (exceptions.ModelRateLimitError, Code.PROVIDER_RATE_LIMITED),
-    (exceptions.ModelQuotaExceededError, Code.PROVIDER_RATE_LIMITED),
-    (exceptions.ModelAuthenticationError, Code.PROVIDER_AUTH),
-    (exceptions.ModelContextWindowExceededError, Code.PROVIDER_CONTEXT_TOO_LONG),
-    (exceptions.ContentFilterError, Code.PROVIDER_CONTENT_FILTERED),
-    (exceptions.ModelTimeoutError, Code.PROVIDER_TIMEOUT),
-    (exceptions.ModelRequestTimeout, Code.PROVIDER_TIMEOUT),
-    (exceptions.ModelConnectionError, Code.PROVIDER_UNAVAILABLE),
-    (exceptions.ModelUnavailableError, Code.PROVIDER_UNAVAILABLE),
-    (exceptions.ModelServerError, Code.PROVIDER_UNAVAILABLE),
-    (TimeoutError, Code.PROVIDER_TIMEOUT),
-    (OSError, Code.PROVIDER_UNAVAILABLE),
-)
-
-
-def _classified(error: Exception) -> tuple[Code, float | None]:
-    while isinstance(error, ExceptionGroup):
-        error = cast("ExceptionGroup[Exception]", error).exceptions[-1]
-    told = error if isinstance(error, exceptions.ModelAPIError) else None
-    if told is not None and told.provider_error_code in ("content_filter", "content_policy_violation"):
-        return Code.PROVIDER_CONTENT_FILTERED, None
-    for kind, code in _CODES:
-        if isinstance(error, kind):
-            return code, told.retry_after if told is not None else None
-    # An error of no known kind: the provider's own, if it sent one in the stream; else something unreadable.
-    return Code.PROVIDER_UNAVAILABLE if told and told.in_stream else Code.PROVIDER_BAD_RESPONSE, None
-
-
-def _refuse_unfinished(
-    response: messages.ModelResponse, stream: StreamedResponse, model: LibraryModel
-) -> None:
-    """Raises ``ModelFailure`` for a response that is not a whole answer."""
-    reason, raw = response.finish_reason, (response.provider_details or {}).get("finish_reason")
-    if reason == "content_filter":
-        raise ModelFailure(Code.PROVIDER_CONTENT_FILTERED)
-    # Of a reason that never came the library's chat completions make a "stop"; the raw one shows it.
-    chat = any(kind.__name__ == "OpenAIStreamedResponse" for kind in type(stream).__mro__)
-    invented = chat and reason == "stop" and raw is None
-    missing = (reason is None or invented) and model.system not in ("function", "test")
-    calls = [part for part in response.parts if isinstance(part, messages.ToolCallPart)]
-    half = reason == "length" and any(isinstance(read_input(call.args, empty=""), str) for call in calls)
-    if missing or half or reason == "error" or response.state != "complete":
-        raise ModelFailure(Code.PROVIDER_BAD_RESPONSE)
-
-
-# --- what comes back
-# ---------------------------------------------------------------------------------------------
-
-
-class _Translator:
-    """The library's events as ours. Parts are numbered as they first say something."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[int, str], int] = {}
-        self._calls: dict[int, messages.ToolCallPart] = {}
-
-    def __call__(self, event: object) -> list[ModelEvent]:
-        if isinstance(event, messages.PartStartEvent):
-            part = event.part
-            if isinstance(part, messages.ToolCallPart):
-                self._calls[event.index] = part
-                return [self._input(event.index, part.args)]
-            if isinstance(part, messages.TextPart | messages.ThinkingPart):
-                return self._said(event.index, part.content, isinstance(part, messages.ThinkingPart))
-        if isinstance(event, messages.PartDeltaEvent):
-            delta = event.delta
-            if isinstance(delta, messages.TextPartDelta | messages.ThinkingPartDelta):
-                reasoning = isinstance(delta, messages.ThinkingPartDelta)
-                return self._said(event.index, delta.content_delta, reasoning)
-            if (
-                isinstance(delta, messages.ToolCallPartDelta)
-                and delta.args_delta
-                and event.index in self._calls
-            ):
-                return [self._input(event.index, delta.args_delta)]
-        return []
-
-    def _said(self, index: int, text: str | None, reasoning: bool) -> list[ModelEvent]:
-        if not text:
-            return []
-        part = self._number(index, "reasoning" if reasoning else "text")
-        return [ReasoningDelta(part, text) if reasoning else TextDelta(part, text)]
-
-    def _input(self, index: int, args: str | Mapping[str, Any] | None) -> ToolInputDelta:
-        text = args if isinstance(args, str) else json.dumps(args) if args else ""
-        call = self._calls[index]
-        return ToolInputDelta(self._number(index, "call"), text, call.tool_call_id, call.tool_name)
-
-    def _number(self, index: int, kind: str) -> int:
-        return self._numbers.setdefault((index, kind), len(self._numbers))
-
-
-def _from_response(response: messages.ModelResponse, model: LibraryModel) -> ModelResponse:
-    parts: list[dict[str, Any]] = []
-    kept: list[dict[str, Any]] = []
-    for part in response.parts:
-        own = {key: value for key in _OWN if (value := getattr(part, key, None)) is not None}
-        own = own if len(own) > 1 or "provider_name" not in own else {}
-        if isinstance(part, messages.TextPart) and part.content:
-            parts.append({"type": "text", "text": plain(part.content)})
-        elif isinstance(part, messages.ThinkingPart) and (part.content or own):
-            parts.append({"type": "reasoning", "text": plain(part.content)})
-        elif isinstance(part, messages.ToolCallPart):
-            call = {"id": part.tool_call_id, "tool": part.tool_name, "input": read_input(part.args)}
-            parts.append({"type": "call", **call})
-        elif isinstance(part, messages.FilePart):
-            parts.append({"type": "file", "mediaType": part.content.media_type, "url": part.content.data_uri})
-        else:
-            continue
-        kept.append(own)
-    provider = {"name": _maker(model), "version": pydantic_ai.__version__, "body": plain(kept)}
-    usage = Usage(response.usage.input_tokens, response.usage.output_tokens)
-    return ModelResponse(parts, usage, provider if any(kept) else None)
-
-
-# What a model wants to see again of a part that it made itself.
-_OWN = ("id", "signature", "provider_details", "provider_name")
-
-
-def _maker(model: LibraryModel) -> str:
-    """Who made a response: the provider's other API, or other model, may refuse its details."""
-    return f"{model.system}/{type(model).__name__}/{model.model_name}"
-
-
-# --- what is sent
-# ------------------------------------------------------------------------------------------------
-
-
-def _tool(spec: ToolSpec) -> ToolDefinition:
-    schema = dict(spec.input_schema)
-    return ToolDefinition(name=spec.name, description=spec.description, parameters_json_schema=schema)
-
-
-def _to_messages(request: ModelRequest, model: LibraryModel) -> list[messages.ModelMessage]:
-    sent: list[messages.ModelMessage] = []
-    rename: Callable[[str], str] = str
-    for entry in request.history:
-        if entry["role"] == "user":
-            content = [_user_content(part, model) for part in entry["parts"]]
-            sent.append(messages.ModelRequest([messages.UserPromptPart(content)]))
-        elif entry["role"] == "tool":
-            sent.append(messages.ModelRequest([_tool_return(result, rename) for result in entry["results"]]))
-        else:
-            own = _own_details(entry, model)
-            rename = str if own is not None else portable_id
-            if parts := _response_parts(entry, own, rename):
-                sent.append(messages.ModelResponse(parts, provider_name=model.system))
-    last = sent[-1] if sent else None
-    if request.instructions:
-        if not isinstance(last, messages.ModelRequest):
-            sent.append(last := messages.ModelRequest([]))
-        last.instructions = request.instructions
-    return sent
-
-
-def _own_details(entry: Entry, model: LibraryModel) -> Sequence[Mapping[str, Any]] | None:
-    """The own details of each part; ``None`` when another model, or nobody, made the response."""
-    provider: Mapping[str, Any] = entry.get("provider") or {}
-    body = provider.get("body")
-    if provider.get("name") != _maker(model) or not isinstance(body, list):
-        return None
-    details = cast("list[Any]", body)
-    return details if len(details) == len(entry["parts"]) else None
-
-
-def _response_parts(
-    entry: Entry, own: Sequence[Mapping[str, Any]] | None, rename: Callable[[str], str]
-) -> list[messages.ModelResponsePart]:
-    parts: list[messages.ModelResponsePart] = []
-    for index, part in enumerate(entry["parts"]):
-        details: dict[str, Any] = dict(own[index]) if own is not None else {}
-        if part["type"] == "text" and part["text"]:
-            parts.append(messages.TextPart(part["text"], **details))
-        elif part["type"] == "reasoning" and details:  # without its signature no provider wants it back
-            parts.append(messages.ThinkingPart(part["text"], **details))
-        elif part["type"] == "call":
-            given = part["input"] if isinstance(part["input"], dict) else {"INVALID_JSON": part["input"]}
-            parts.append(messages.ToolCallPart(part["tool"], given, rename(part["id"]), **details))
-    return parts
-
-
-def _tool_return(result: Mapping[str, Any], rename: Callable[[str], str]) -> messages.ToolReturnPart:
-    call_id = rename(result["id"])
-    if result["outcome"] == Outcome.OK:
-        content = (
-            result["value"] if result["value"] is not None else "null"
-        )  # an empty text would look like a failure
-        return messages.ToolReturnPart(result["tool"], content, call_id)
-    outcome = {Outcome.ERROR: "failed", Outcome.DENIED: "denied"}.get(
-        Outcome(result["outcome"]), "interrupted"
-    )
-    return messages.ToolReturnPart(result["tool"], result_text(result), call_id, outcome=cast("Any", outcome))
-
-
-def _user_content(part: Mapping[str, Any], model: LibraryModel) -> messages.UserContent:
-    if part["type"] == "text":
-        return part["text"]
-    given = given_file(part, adapter=type(model).__name__)
-    if isinstance(given, str):
-        return given
-    if given is not None:
-        return messages.BinaryContent(given, media_type=part["mediaType"])
-    kind = messages.DocumentUrl if part["mediaType"] == PDF else messages.ImageUrl
-    return kind(part["url"], media_type=part["mediaType"])

@@ -12,7 +12,7 @@ from typing import Any, cast
 import orjson
 
 from app.agent.model import ModelResponse
-from app.agent.registry import Agent
+from app.agent.registry import AgentStep
 from app.agent.tools import InvalidInput, Tool, ToolResult, invalid_input, unknown_tool
 from app.clock import NewId
 from app.domain import frames
@@ -38,7 +38,7 @@ class Planned:
 
 def plan(
     run: Run,
-    agent: Agent,
+    agent: AgentStep,
     response: ModelResponse,
     *,
     batch: int,

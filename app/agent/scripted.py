@@ -86,9 +86,9 @@ class ScriptedModel:
         await close(self.inner)
 
 
-async def close(model: Model) -> None:
-    """Close a model that holds connections, and leave any other alone."""
-    closing = getattr(model, "aclose", None)
+async def close(resource: object) -> None:
+    """Close a model, or a toolset, that holds connections, and leave any other alone."""
+    closing = getattr(resource, "aclose", None)
     if closing is not None:
         await closing()
 

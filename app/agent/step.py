@@ -19,7 +19,7 @@ from app.agent.model import (
     ReasoningDelta,
     TextDelta,
 )
-from app.agent.registry import Agent, Limits
+from app.agent.registry import AgentStep, Limits
 from app.agent.scribe import Draft, Scribe
 from app.domain import frames
 from app.domain.frames import Chunk
@@ -53,7 +53,7 @@ class CallIds:
 class Speech:
     """What a response shows of itself while it is streamed. A child's (``scribe`` is ``None``) shows nothing."""
 
-    def __init__(self, agent: Agent, scribe: Scribe | None, ids: CallIds, step: int) -> None:
+    def __init__(self, agent: AgentStep, scribe: Scribe | None, ids: CallIds, step: int) -> None:
         self._agent = agent
         self.begun = False
         """Whether the response has opened its step."""

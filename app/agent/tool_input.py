@@ -78,7 +78,7 @@ def from_model(model: type[BaseModel]) -> InputShape:
         try:
             return model.model_validate_json(json.dumps(raw))
         except ValidationError as error:
-            raise InvalidInput(_described(_pydantic_errors(error))) from None
+            raise refusal(error) from None
 
     def check(raw: Any) -> dict[str, Any]:
         return plain(validated(raw).model_dump(mode="json", by_alias=True, round_trip=True))
@@ -200,6 +200,11 @@ def _refuse_unusual(value: object, depth: int) -> None:
     elif isinstance(value, list):
         for item in cast("list[object]", value):
             _refuse_unusual(item, depth - 1)
+
+
+def refusal(error: ValidationError) -> InvalidInput:
+    """pydantic's refusal of arguments, without the values."""
+    return InvalidInput(_described(_pydantic_errors(error)))
 
 
 def _pydantic_errors(error: ValidationError) -> list[tuple[list[str | int], str]]:

@@ -2,9 +2,10 @@
 
 Three ways to declare one::
 
-    @tool                                              a plain typed function; ``@tool(needs_approval=True)``
-    waits for a yes client_tool("get_location", "Where the user is.")  executed by the frontend
-    subagent("research", "Looks things up.", "researcher")     answered by a child run of another agent
+    @tool                                                   a plain typed function, run by the server;
+                                                            ``@tool(needs_approval=True)`` waits for a yes
+    client_tool("get_location", "Where the user is.")       executed by the frontend
+    subagent("research", "Looks things up.", "researcher")  answered by a child run of another agent
 
 A tool never takes the server down: whatever it raises becomes a failed result (``run_tool``), with its own
 public text if it raised ``ToolError`` and one fixed sentence otherwise. Only the cancellation of the run
@@ -17,11 +18,11 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast, overload
 
 from pydantic import BaseModel
 
+from app.agent.context import RequestContext, ToolContext
 from app.agent.daemon_thread import in_thread
 from app.agent.model import ToolSpec
 from app.agent.plain import plain
@@ -42,6 +43,7 @@ from app.log import get_logger
 __all__ = [
     "InvalidInput",
     "Kind",
+    "RequestContext",
     "Tool",
     "ToolContext",
     "ToolError",
@@ -61,21 +63,6 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 Predicate = Callable[[Mapping[str, Any]], bool]
 InputDeclaration = type[BaseModel] | Mapping[str, Any] | Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """What a tool may know about its call. ``request`` holds the extra keys of the request's body;
-    ``session_id`` is the chat's id; ``emit`` sends transient progress to whoever watches (any JSON value,
-    never stored); ``outbox`` is a file to append to."""
-
-    owner: str
-    session_id: str
-    run_id: str
-    call_id: str
-    request: Mapping[str, Any]
-    outbox: Path
-    emit: Callable[[Any], None] = lambda _: None
 
 
 Run = Callable[[ToolContext, dict[str, Any]], Awaitable[Any]]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.agent.context import RequestContext
 from app.agent.model import ModelRequest, ModelResponse
 from app.agent.registry import Agent, Limits, Registry, RegistryError
 from app.agent.scripted import ScriptedModel
@@ -53,12 +54,19 @@ def test_a_bad_agent_is_refused_in_one_line(fields, why):
     assert "\n" not in str(caught.value)
 
 
-def test_instructions_may_depend_on_the_request():
-    assert agent(instructions="plain").instructions_for({}) == "plain"
-    assert (
-        agent(instructions=lambda request: f"in {request['lang']}").instructions_for({"lang": "fr"})
-        == "in fr"
-    )
+HERE = RequestContext("ada", "chat", "run", {"lang": "fr"})
+
+
+async def test_instructions_may_depend_on_the_request():
+    async def later(context):
+        return f"for {context.owner}"
+
+    for instructions, expected in (
+        ("plain", "plain"),
+        (lambda c: f"in {c.request['lang']}", "in fr"),
+        (later, "for ada"),
+    ):
+        assert (await agent(instructions=instructions).for_step(HERE)).instructions == expected
 
 
 def test_tools_are_found_by_name():
@@ -192,7 +200,7 @@ def test_the_built_in_tools_are_of_every_kind():
 
 async def call(name: str, given: dict[str, Any], outbox: Path = Path("unused")) -> Any:
     made = next(t for one in demo.agents(Limits()) for t in one.tools if t.name == name)
-    context = ToolContext("ada", "chat-1", "run-1", "call-1", {}, outbox)
+    context = ToolContext("ada", "chat-1", "run-1", {}, "call-1", outbox)
     return await run_tool(made, context, made.check(given))
 
 

@@ -25,7 +25,7 @@ from app.domain.call_state import Outcome
 
 pytestmark = pytest.mark.anyio
 
-CONTEXT = ToolContext("ada", "chat", "run", "call", {"tone": "dry"}, Path("unused"))
+CONTEXT = ToolContext("ada", "chat", "run", {"tone": "dry"}, "call", Path("unused"))
 
 
 @pytest.fixture(autouse=True)
@@ -192,7 +192,7 @@ async def test_progress_is_told_in_the_loops_thread_wherever_the_tool_runs():
     def sync(context: ToolContext) -> None:
         context.emit({"step": 2})
 
-    context = ToolContext("ada", "chat", "run", "call", {}, Path("unused"), emit)
+    context = ToolContext("ada", "chat", "run", {}, "call", Path("unused"), emit)
     await run_tool(running(async_), context, {})
     await run_tool(running(sync), context, {})
     assert told == [({"step": 1}, True), ({"step": 2}, True)]

@@ -15,7 +15,7 @@ from app.agent.tools import InvalidInput, Kind, Tool, ToolContext, client_tool, 
 
 pytestmark = pytest.mark.anyio
 
-CONTEXT = ToolContext("ada", "chat", "run", "call", {"tone": "dry"}, Path("unused"))
+CONTEXT = ToolContext("ada", "chat", "run", {"tone": "dry"}, "call", Path("unused"))
 
 
 # --- declarations

@@ -1,0 +1,132 @@
+"""What an agent is: instructions, a model, tools, toolsets and limits under a name.
+
+``Agent`` is the declaration, checked when it is made. ``Agent.for_step`` makes it ready for one model request: the
+functions of the request's context are called, the toolsets are asked for their tools.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from app.agent.context import RequestContext
+from app.agent.model import Model
+from app.agent.tools import NAME, Run, Tool, ToolContext, ToolError
+
+Instructions = str | Callable[[RequestContext], str | Awaitable[str]]
+
+
+class RegistryError(ValueError):
+    """A declaration that cannot be served; ``str()`` is one line for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may use; ``None``: no limit. ``max_tokens`` counts input and output; ``max_seconds``
+    counts running time only, not the time a run is suspended."""
+
+    max_steps: int | None = 32
+    max_tool_calls: int | None = 200
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+
+
+class Toolset(Protocol):
+    """Tools that are only known at run time (an MCP server's). One instance serves any number of runs."""
+
+    async def tools(self) -> Sequence[Tool]:
+        """The tools as they are now. Never raises: a server that is down has the tools it had, or none."""
+        ...
+
+    def may_have(self, name: str) -> bool:
+        """Whether a tool of that name may be one of these."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStep:
+    """An agent made ready for one model request: everything that depends on the turn is a plain value here.
+
+    ``find`` answers for the tools of a model that chooses them itself while it is asked (see
+    ``pydantic_ai_agent``); without it ``tools`` are all there are."""
+
+    instructions: str
+    model: Model
+    tools: tuple[Tool, ...]
+    settings: Mapping[str, Any]
+    find: Callable[[str], Tool | None] | None = None
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of that name, if the agent has it in this step."""
+        if self.find is not None:
+            return self.find(name)
+        return next((declared for declared in self.tools if declared.name == name), None)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Instructions, a model, tools and limits under a name.
+
+    ``instructions``: a text, or a function (async too) of the request's context. ``toolsets``: where more tools
+    come from (``mcp``). ``settings`` go to the model as they are. Raises ``RegistryError`` for a bad name, a
+    doubled tool, or a model without ``step``."""
+
+    name: str
+    instructions: Instructions
+    model: Model
+    tools: Sequence[Tool] = ()
+    limits: Limits = Limits()
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    toolsets: Sequence[Toolset] = ()
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise RegistryError(f"an agent's name is 1 to 64 letters, digits, _ or -, not {self.name!r}")
+        object.__setattr__(self, "tools", tuple(self.tools))
+        object.__setattr__(self, "toolsets", tuple(self.toolsets))
+        if not callable(getattr(self.model, "step", None)):
+            raise RegistryError(
+                f"agent {self.name}: its model has no step method; name one with model('provider:name')"
+            )
+        seen: set[str] = set()
+        for declared in self.tools:
+            if not isinstance(declared, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]  users' modules are not all typed
+                raise RegistryError(f"agent {self.name}: {declared!r} is not a Tool; declare it with @tool")
+            if declared.name in seen:
+                raise RegistryError(f"agent {self.name}: two tools are called {declared.name}")
+            seen.add(declared.name)
+        for toolset in self.toolsets:
+            if not hasattr(toolset, "may_have"):
+                raise RegistryError(f"agent {self.name}: {toolset!r} is not a toolset; declare it with mcp()")
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool that runs a stored call of that name, if the agent has it. A toolset's is looked up when it
+        runs: its server need not be up, nor have been asked by this process yet."""
+        declared = next((declared for declared in self.tools if declared.name == name), None)
+        if declared is None and any(toolset.may_have(name) for toolset in self.toolsets):
+            return Tool(name, "", {"type": "object"}, timeout_s=None, run=self._later(name))
+        return declared
+
+    async def for_step(self, context: RequestContext) -> AgentStep:
+        """The agent as this step's model sees it. Raises what the agent's own instructions function raises."""
+        said = self.instructions if isinstance(self.instructions, str) else self.instructions(context)
+        tools = {declared.name: declared for declared in self.tools}
+        for more in await asyncio.gather(*(toolset.tools() for toolset in self.toolsets)):
+            for declared in more:
+                tools.setdefault(declared.name, declared)
+        text = await said if inspect.isawaitable(said) else said
+        return AgentStep(text, self.model, tuple(tools.values()), self.settings)
+
+    def _later(self, name: str) -> Run:
+        async def run(context: ToolContext, arguments: dict[str, Any]) -> Any:
+            for toolset in self.toolsets:
+                for declared in await toolset.tools() if toolset.may_have(name) else ():
+                    if declared.name == name:
+                        async with asyncio.timeout(declared.timeout_s):
+                            return await declared.call(context, arguments)
+            raise ToolError("The server of this tool cannot be reached.")
+
+        return run
