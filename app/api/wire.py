@@ -14,7 +14,7 @@ from uuid import UUID
 import orjson
 
 from app.domain.answers import Answer, AnswerKind, approval_answer, first_of_each_call
-from app.domain.turn import InvalidTurn, Turn, read_turn, valid_id
+from app.domain.turn import MAX_ID_LENGTH, InvalidTurn, TooLong, Turn, read_turn, valid_id
 from app.errors import Code, ServiceError
 
 MAX_NESTING = 64
@@ -83,9 +83,11 @@ def read_object(body: bytes) -> Mapping[str, Any]:
 
 
 def chat_id_of(value: object) -> str:
-    """Raises ``validation_error`` for anything but 1 to 256 characters without control characters."""
+    """1 to 256 characters, none of them a control character. Raises ``validation_payload_too_large`` or ``validation_error``."""
+    if isinstance(value, str) and len(value) > MAX_ID_LENGTH:
+        raise ServiceError(Code.VALIDATION_PAYLOAD_TOO_LARGE, "the chat id is over its limit")
     if not valid_id(value):
-        raise invalid("the chat id is missing, too long or holds control characters")
+        raise invalid("the chat id is missing or holds control characters")
     return cast("str", value)
 
 
@@ -117,6 +119,8 @@ def read_chat(fields: Mapping[str, Any]) -> ChatRequest:
         turn = read_turn(
             cast("list[Any]", messages), trigger=fields.get("trigger"), message_id=fields.get("messageId")
         )
+    except TooLong as error:
+        raise ServiceError(Code.VALIDATION_PAYLOAD_TOO_LARGE, str(error)) from error
     except InvalidTurn as error:
         raise invalid(str(error)) from error
     return ChatRequest(agent, {k: v for k, v in fields.items() if k not in _KNOWN_KEYS}, turn)

@@ -21,6 +21,10 @@ class InvalidTurn(ValueError):
     """The request is malformed. ``str()`` is a reason made of our own words and key names, never of posted values."""
 
 
+class TooLong(InvalidTurn):
+    """An id is over its limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Posted:
     """One posted message. ``id`` is ``None`` when a user message came without one."""
@@ -125,8 +129,10 @@ def _posted(message: object) -> Posted:
 
 
 def _check_user(user: Posted) -> None:
+    if user.id is not None and len(user.id) > MAX_ID_LENGTH:
+        raise TooLong("the user message's id is over its limit")
     if user.id is not None and not valid_id(user.id):
-        raise InvalidTurn("the user message's id is too long or holds control characters")
+        raise InvalidTurn("the user message's id holds control characters")
     if not user.parts:
         raise InvalidTurn("the user message has no parts")
     for part in user.parts:

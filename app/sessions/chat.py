@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
+import orjson
+
 from app.clock import NewId
 from app.domain.call_state import CloseCode
 from app.domain.path import INTERRUPTIBLE, PATH, Ask, Path, Standing, ask_of_user_message, standing
@@ -267,6 +269,8 @@ class Chat:
         ask = Ask.ANSWERS if turn.answers else Ask.NOTHING
         continued = turn.continued
         match PATH[ask, standing(run.state if run is not None else None)]:
+            case Path.SUBMIT if session is not None and self._agents.get(session.agent) is None:
+                raise ServiceError(Code.FRAMEWORK_NOT_SUPPORTED, f"agent {session.agent} is not registered")
             case Path.SUBMIT:
                 decided.session_id = session.id if session is not None else None
                 decided.seen = await self._submitter.facts(tx, decided.session_id, turn.answers)
@@ -308,6 +312,8 @@ class Chat:
             raise ServiceError(Code.FRAMEWORK_DRAINING, retry_after_s=DRAINING_RETRY_S)
         if self._agents.get(session.agent) is None:
             raise ServiceError(Code.FRAMEWORK_NOT_SUPPORTED, f"agent {session.agent} is not registered")
+        if len(orjson.dumps(list(user.parts))) > self._policy.max_message_bytes:
+            raise ServiceError(Code.STATE_SIZE_EXCEEDED, "the user message is over the store's limit")
         room = self._owner.has_room()
         if not room and await runs.waiting(tx) >= self._policy.max_waiting:
             raise ServiceError(
