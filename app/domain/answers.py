@@ -52,7 +52,7 @@ class Answer:
 def answers_in(message_id: str, parts: Sequence[Any]) -> Iterator[Answer]:
     """The answers in the parts of one assistant message, the whole message, in order.
 
-    Parts flagged ``providerExecuted`` and half-streamed ones are history, not answers."""
+    Outputs flagged ``providerExecuted`` and half-streamed inputs are history, not answers."""
     for part in parts:
         if not isinstance(part, Mapping):
             continue
@@ -64,9 +64,11 @@ def _answer_in(part: Mapping[str, Any], message_id: str) -> Answer | None:
     kind, call_id = part.get("type"), part.get("toolCallId")
     if not isinstance(kind, str) or not isinstance(call_id, str) or not call_id:
         return None
-    if not (kind.startswith("tool-") or kind == "dynamic-tool") or part.get("providerExecuted") is True:
+    if not (kind.startswith("tool-") or kind == "dynamic-tool"):
         return None
     match part.get("state"):
+        case "output-available" | "output-error" if part.get("providerExecuted") is True:
+            return None
         case "output-available":
             return Answer(call_id, AnswerKind.OUTPUT, {"output": part.get("output")}, message_id=message_id)
         case "output-error":
@@ -191,7 +193,7 @@ def standing_of(call: CallFacts | None, answer: Answer, root_of_message: UUID | 
     """How the call stands. ``root_of_message``: the root run this session knows the answer's message by, if it does."""
     if call is None:
         return Standing.ABSENT
-    if call.kind not in ANSWERABLE or (call.error_code == CloseCode.RUN_FAILED and call.answer is None):
+    if call.kind not in ANSWERABLE or (call.error_code == CloseCode.RUN_FAILED and not call.drained):
         return Standing.NOT_ANSWERABLE
     if not call.drained and (call.root_state is RunState.STOPPED or call.stop_requested):
         return Standing.RUN_STOPPED

@@ -89,9 +89,9 @@ class StreamState:
         stem, _, verb = kind.partition("-")
         part_id: str = chunk["id"]
         if verb == "start":
-            if f"{stem}:{part_id}" in self._used:
+            if part_id in self._used:
                 raise GrammarError(f"{kind}: the id was used before")
-            self._used.add(f"{stem}:{part_id}")
+            self._used.add(part_id)
             self._open[part_id] = stem
         elif self._open.get(part_id) != stem:
             raise GrammarError(f"{kind} without its start")

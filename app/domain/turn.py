@@ -76,7 +76,7 @@ def read_turn(messages: Sequence[Any], *, trigger: object, message_id: object) -
     regenerate = trigger == REGENERATE_MESSAGE
     if last.role not in ("user", "assistant"):
         raise InvalidTurn("the last message is neither a user's nor an assistant's")
-    last_assistant = next((_posted(m) for m in reversed(messages) if _role(m) == "assistant"), None)
+    last_assistant = _last_assistant(messages)
     if regenerate or last.role == "user":
         user = (
             last
@@ -87,15 +87,25 @@ def read_turn(messages: Sequence[Any], *, trigger: object, message_id: object) -
             raise InvalidTurn("nothing to regenerate: no user message")
         _check_user(user)
         return Turn(regenerate, message_id, user, None, last_assistant, ())
-    named = next(
-        (_posted(m) for m in messages if _role(m) == "assistant" and m.get("id") == message_id), None
-    )
+    named = None
+    if message_id is not None:
+        mine = (m for m in messages if _role(m) == "assistant" and m.get("id") == message_id)
+        named = next((_posted(m) for m in mine), None)
     continued = named or last
     if not valid_id(continued.id):
         raise InvalidTurn("an assistant message to continue without a valid id")
     holders = [named, last] if named is not None else [last]
     held = chain(*(answers_in(m.id or "", m.parts) for m in holders))
     return Turn(regenerate, message_id, None, continued, last_assistant, first_of_each_call(held))
+
+
+def _last_assistant(messages: Sequence[Any]) -> Posted | None:
+    """The last assistant message in the list; one that cannot be read holds no answers, and is not worth a refusal."""
+    found = next((m for m in reversed(messages) if _role(m) == "assistant"), None)
+    try:
+        return _posted(found) if found is not None else None
+    except InvalidTurn:
+        return None
 
 
 def _role(message: object) -> object:

@@ -129,9 +129,6 @@ def test_a_malformed_decision_is_still_an_answer_that_the_submit_judges(
     )
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a decision in a flagged part is taken for history; the flag speaks of outputs only"
-)
 def test_a_decision_in_a_flagged_part_is_an_answer() -> None:
     given = {"id": APPROVAL_ID, "approved": True}
     assert len(found(tool("approval-responded", approval=given, providerExecuted=True))) == 1

@@ -95,9 +95,6 @@ def test_an_illegal_stream(stream: list[Chunk]) -> None:
         after(*stream)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a text and a reasoning part may share an id, which then is not unique in the message"
-)
 def test_a_text_and_a_reasoning_part_do_not_share_an_id() -> None:
     with pytest.raises(GrammarError):
         after(START, START_STEP, *TEXT, frames.reasoning_start("t"))

@@ -166,9 +166,6 @@ def test_how_a_call_stands(facts: CallFacts | None, expected: str) -> None:
     assert standing_of(facts, OUTPUT, None) is Standing(expected)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a granted approval that its run's failure closed is told to be already answered"
-)
 def test_a_granted_approval_that_was_closed_because_its_run_failed_is_not_answerable() -> None:
     facts = call(
         kind=CallKind.APPROVAL,

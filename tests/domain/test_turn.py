@@ -209,9 +209,6 @@ def test_a_trailing_assistant_message_without_answers_asks_for_nothing() -> None
     assert read.answers == ()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="without a messageId an earlier message without an id is taken for the named one"
-)
 def test_without_a_name_the_trailing_message_is_continued_whatever_came_before() -> None:
     read = turn(U1, assistant(None), U2, assistant("a2", answered("c2")))
     assert read.continued is not None
@@ -223,9 +220,6 @@ def test_older_history_is_not_believed_and_not_judged(older: object) -> None:
     assert turn(older, U1).user is not None
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the last assistant message is judged even when a user message follows it"
-)
 @pytest.mark.parametrize("older", [{"role": "assistant"}, {"role": "assistant", "id": 7, "parts": []}])
 def test_an_older_assistant_message_is_not_judged_either(older: object) -> None:
     assert turn(older, U1).user is not None
