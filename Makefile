@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run migrate test check static fmt lock bench soak clean
+.PHONY: help setup run migrate test check static fmt readme lock bench soak clean
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -60,11 +60,14 @@ static: $(VENV)/.installed ## the part of check that runs nothing
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m pyright
-	$(VENV)/bin/lint-imports --no-logo --no-timings
+	$(VENV)/bin/lint-imports --no-logo
 
 fmt: $(VENV)/.installed ## format, and fix what can be fixed
 	$(PY) -m ruff check --fix-only --quiet .
 	$(PY) -m ruff format .
+
+readme: $(VENV)/.installed ## write the README's tables anew from the code
+	@$(PY) -m tests.architecture.readme
 
 bench: $(VENV)/.installed ## every benchmark in tests/bench
 	@for file in tests/bench/[a-z]*.py; do \
