@@ -15,12 +15,21 @@ from uuid import UUID
 
 import asyncpg
 
+from app.clock import monotonic
 from app.log import cause_chain, get_logger
-from app.store.engine import asyncpg_dsn
+from app.store.engine import connect
 from app.store.frames import INSERT, Frame
 
 _CHANNEL = "agent_server"
 _NAMES_PER_BELL = 200  # a payload stays below Postgres's 8,000 bytes
+_BATCH_CHARS = 4_000_000  # in one transaction: what an outage has heaped up is written in bites
+_FRAME_CHARS = 100  # what a frame costs besides its data
+_STOP_S = 2.0
+_RETRY_WRITE_S = 0.25
+_RETRY_LISTEN_S = 0.5
+_PROBE_S = 15.0  # a doorbell whose line is cut without a word is noticed within this
+# One round trip a tick: the batch and its bells are one statement, and so one transaction.
+_BATCH = f"with batch as ({INSERT}) select count(pg_notify($5, bell)) from unnest($6::text[]) as bell"
 
 log = get_logger(__name__)
 
@@ -49,8 +58,14 @@ class Feed:
             self._written = self.last_seq
         self._log.ring_run(self.run_id, local=True)
 
-    def unwritten(self) -> list[Frame]:
-        return self.since(self._written) or []
+    def unwritten(self, chars: int | None = None) -> list[Frame]:
+        """The frames that the log does not hold; at most ``chars`` of them, but one at least."""
+        frames = self.since(self._written) or []
+        for count, frame in enumerate(frames) if chars is not None else ():
+            chars -= len(frame.data) + _FRAME_CHARS
+            if chars < 0:
+                return frames[: max(count, 1)]
+        return frames
 
     def since(self, seq: int) -> list[Frame] | None:
         """The kept frames after ``seq``; ``None`` when some of them are not kept any more."""
@@ -99,8 +114,8 @@ class FrameLog:
     """``open`` and ``close`` bracket the feeds of owned runs; ``reader`` is for anybody who follows a run."""
 
     def __init__(self, dsn: str, *, replica: str, tick_s: float, listen_dsn: str | None = None) -> None:
-        self._dsn = asyncpg_dsn(dsn)
-        self._listen_dsn = asyncpg_dsn(listen_dsn or dsn)
+        self._dsn = dsn
+        self._listen_dsn = listen_dsn or dsn
         self._replica = replica
         self._tick_s = tick_s
         self._feeds: dict[UUID, Feed] = {}
@@ -108,8 +123,10 @@ class FrameLog:
         self._dirty: set[UUID] = set()
         self._bells: set[str] = set()
         self._due = asyncio.Event()
+        self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
-        self.on_run_bell: Callable[[UUID], None] = lambda run_id: None
+        self.on_run_bell: Callable[[UUID], None] = lambda _run_id: None
+        self.on_batch: Callable[[float, int], None] = lambda _seconds, _frames: None
         self.listening = False
 
     async def start(self) -> None:
@@ -119,11 +136,11 @@ class FrameLog:
         ]
 
     async def stop(self) -> None:
-        """Writes what is left, then closes both connections."""
-        with suppress(Exception):
-            async with asyncio.timeout(2):
-                while self._dirty or self._bells:
-                    await asyncio.sleep(self._tick_s)
+        """Writes what is left, then closes both connections. A database that is away is not waited for."""
+        self._stopping = True
+        self._due.set()
+        if self._tasks:
+            await asyncio.wait(self._tasks[:1], timeout=_STOP_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -188,7 +205,7 @@ class FrameLog:
     async def _write(self) -> None:
         connection: asyncpg.Connection | None = None
         try:
-            while True:
+            while self._dirty or self._bells or not self._stopping:
                 await self._due.wait()
                 await asyncio.sleep(self._tick_s)
                 self._due.clear()
@@ -196,11 +213,8 @@ class FrameLog:
                 bells, self._bells = self._bells, set()
                 try:
                     if connection is None or connection.is_closed():
-                        connection = await asyncpg.connect(
-                            self._dsn,
-                            timeout=5,
-                            command_timeout=10,
-                            server_settings={"synchronous_commit": "off"},
+                        connection = await connect(
+                            self._dsn, application_name="agent-server frames", synchronous_commit="off"
                         )
                         for feed in self._feeds.values():
                             feed.forget_written()
@@ -214,57 +228,71 @@ class FrameLog:
                     if connection is not None:
                         connection.terminate()
                         connection = None
-                    await asyncio.sleep(0.25)
+                    await asyncio.sleep(_RETRY_WRITE_S)
         finally:
             if connection is not None:
                 connection.terminate()
 
     async def _write_batch(self, connection: asyncpg.Connection, dirty: set[UUID], bells: set[str]) -> None:
-        batches = [
-            (feed, feed.unwritten()) for run_id in dirty if (feed := self._feeds.get(run_id)) is not None
-        ]
+        batches: list[tuple[Feed, list[Frame]]] = []
+        room = _BATCH_CHARS
+        for feed in [self._feeds[run_id] for run_id in dirty if run_id in self._feeds]:
+            frames = feed.unwritten(room) if room > 0 else []
+            room -= sum(len(frame.data) + _FRAME_CHARS for frame in frames)
+            batches.append((feed, frames))
         rows = [(feed.run_id, f.seq, f.epoch, f.data) for feed, frames in batches for f in frames]
-        async with connection.transaction():
-            if rows:
-                await connection.execute(INSERT, *(list(column) for column in zip(*rows, strict=True)))
-            names = [f"r{run_id.hex}" for run_id in dirty] + [f"o{bell}" for bell in bells]
-            for first in range(0, len(names), _NAMES_PER_BELL):
-                payload = f"{self._replica} " + " ".join(names[first : first + _NAMES_PER_BELL])
-                await connection.execute("select pg_notify($1, $2)", _CHANNEL, payload)
+        began = monotonic()
+        names = [f"r{run_id.hex}" for run_id in dirty] + [f"o{bell}" for bell in bells]
+        payloads = [
+            f"{self._replica} " + " ".join(names[first : first + _NAMES_PER_BELL])
+            for first in range(0, len(names), _NAMES_PER_BELL)
+        ]
+        columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
+        await connection.execute(_BATCH, *columns, _CHANNEL, payloads)
         for feed, frames in batches:
             if frames:
                 feed.mark_written(frames[-1].seq)
+            if feed.unwritten():
+                self._dirty.add(feed.run_id)
+                self._due.set()
+        self.on_batch(monotonic() - began, len(rows))
 
     async def _listen(self) -> None:
         while True:
             try:
-                connection = await asyncpg.connect(self._listen_dsn, timeout=5)
-                try:
-                    gone = asyncio.Event()
-                    connection.add_termination_listener(lambda _: gone.set())
-                    await connection.add_listener(_CHANNEL, self._rung)
-                    self.listening = True
-                    self.wake_all()  # whatever rang while nobody listened
-                    while not gone.is_set():
-                        with suppress(TimeoutError):
-                            async with asyncio.timeout(15):
-                                await gone.wait()
-                        if not gone.is_set():
-                            await connection.execute("select 1", timeout=5)
-                finally:
-                    self.listening = False
-                    connection.terminate()
-            except asyncio.CancelledError:
-                raise
+                await self._listen_once()
             except Exception as error:
                 log.warning("doorbell.lost", cause=cause_chain(error))
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(_RETRY_LISTEN_S)
+
+    async def _listen_once(self) -> None:
+        """Listens until the connection is lost. Raises what connecting raises, and when it does not answer any more."""
+        connection = await connect(self._listen_dsn, application_name="agent-server doorbell")
+        gone = asyncio.Event()
+        try:
+            connection.add_termination_listener(lambda _: gone.set())
+            await connection.add_listener(_CHANNEL, self._rung)
+            self.listening = True
+            self.wake_all()  # whatever rang while nobody listened
+            while not gone.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_PROBE_S):
+                        await gone.wait()
+                if not gone.is_set():
+                    await connection.execute("select 1", timeout=5)
+        finally:
+            self.listening = False
+            connection.terminate()
 
     def _rung(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         sender, *names = str(payload).split(" ")
         for name in names:
-            run_id = UUID(name[1:])
-            if name[0] == "o":
+            try:
+                kind, run_id = name[0], UUID(name[1:])
+            except (IndexError, ValueError):  # the channel is anybody's who may use the database
+                log.debug("doorbell.unknown_ring", size=len(name))
+                continue
+            if kind == "o":
                 self.on_run_bell(run_id)
             elif sender != self._replica:
                 self._wake(run_id)
