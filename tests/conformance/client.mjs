@@ -176,6 +176,11 @@ export class Client {
     return parts.findLast(part => part.toolCallId === call || toolName(part) === call);
   }
 
+  /** The call is there for the page to execute or to finish showing. */
+  shows(call) {
+    return this.part(call)?.state === 'input-available';
+  }
+
   #open(call, state) {
     const part = this.part(call);
     check(part?.state === state, () => `${call} is ${part?.state ?? 'not shown'} where the person should find it ${state}`);

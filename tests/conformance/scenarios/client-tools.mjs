@@ -67,7 +67,7 @@ export default {
     const client = t.open();
     const steps = [{ calls: [locate(), { tool: 'slow', input: { ms: 900 }, id: 'slow' }] }];
     client.send(script(steps));
-    await client.until(() => client.part('loc')?.state === 'input-available', 'the call is shown');
+    await client.until(() => client.shows('loc'), 'the call is shown');
     await client.answer('loc', here); // kept by the page until the stream ends
     await client.settled();
     if (t.sends('client calls') === 0) await t.act(client, () => client.submit(), 1);
@@ -79,7 +79,7 @@ export default {
   'answer sent while a server tool of the step still runs': async t => {
     const client = t.open();
     client.send(script([{ calls: [locate(), { tool: 'slow', input: { ms: 1500 }, id: 'slow' }] }]));
-    await client.until(() => client.part('loc'), 'the call is shown');
+    await client.until(() => client.shows('loc'), 'the call is shown');
     await client.disconnect();
     await client.settled();
     await client.answer('loc', here); // sent by no predicate, since the other call is open in this view
@@ -92,7 +92,7 @@ export default {
   'answer sent after a server tool of the step ended unseen': async t => {
     const client = t.open();
     client.send(script([{ calls: [locate(), { tool: 'slow', input: { ms: 400 }, id: 'slow' }] }]));
-    await client.until(() => client.part('loc'), 'the call is shown');
+    await client.until(() => client.shows('loc'), 'the call is shown');
     await client.disconnect();
     await t.act(client, () => client.answer('loc', here), 0);
     await t.act(client, () => client.submit(), 1);

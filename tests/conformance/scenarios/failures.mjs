@@ -46,7 +46,7 @@ export default {
     const client = await t.begin([{ calls: [locate] }, { error: 'context' }]);
     await t.complete(client, 'client calls', () => client.answer('loc', here));
     failedWith(client, 'provider_context_too_long');
-    await t.finish(client, { posts: 2, status: 'error', parts: ['|', 'get_location:output-available'] });
+    await t.finish(client, { posts: 2, status: 'error', parts: ['|', 'get_location:output-available'], emptySteps: true });
   },
 
   'run failure, shown again to a retried POST': unanswered(async t => {

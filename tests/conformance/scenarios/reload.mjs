@@ -8,7 +8,7 @@ import { email } from './approvals.mjs';
 const locate = { tool: 'get_location', input: {}, id: 'loc' };
 const pick = { tool: 'pick_option', input: { question: 'Which?', options: ['a', 'b'] }, id: 'pick' };
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 12, delay_ms: 80 };
+const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 100 };
 
 /** The live page and one that is loaded while the run goes on must end the same. */
 async function resumed(t, live, expected) {
@@ -86,7 +86,7 @@ export const waiting = {
   'reload while a call waits and a server tool still runs': async t => {
     const live = t.open();
     live.send(script([{ calls: [locate, { tool: 'slow', input: { ms: 1200 }, id: 'slow' }] }]));
-    await live.until(() => live.part('loc'), 'the call is shown');
+    await live.until(() => live.shows('loc'), 'the call is shown');
     const page = await t.load();
     equal(page.toolCalls.includes('loc'), true, 'the page is given the open call');
     await t.complete(page, 'client calls', () => page.answer('loc', here));

@@ -7,7 +7,7 @@ import { storedOutline } from '../view.mjs';
 
 const locate = { tool: 'get_location', input: {}, id: 'loc' };
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 20, delay_ms: 100 };
+const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 100 };
 
 async function stop(t, expected = 'stopped') {
   const { status, body } = await t.server.stop(t.chatId);
@@ -36,7 +36,7 @@ export default {
   'stop while a server tool runs': unanswered(async t => {
     const client = t.open();
     client.send(script([{ text: 'Wait.', calls: [{ tool: 'slow', input: { ms: 20_000 }, id: 'slow' }] }]));
-    await client.until(() => client.part('slow'), 'the call is shown');
+    await client.until(() => client.shows('slow'), 'the call is shown');
     await stop(t);
     await t.finish(client, { posts: 1, parts: ['|', 'text', 'slow:output-error!'] });
     aborted(client);
@@ -57,7 +57,7 @@ export default {
     const begun = () => client.posts === 2 && client.exchanges[1].chunks.some(chunk => chunk.type === 'start-step');
     await client.until(begun, 'the continuation begins');
     await stop(t);
-    await t.finish(client, { posts: 2, parts: ['|', 'get_location:output-available'] });
+    await t.finish(client, { posts: 2, parts: ['|', 'get_location:output-available'], emptySteps: true });
     aborted(client);
   },
 
