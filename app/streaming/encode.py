@@ -62,8 +62,8 @@ class Encoder:
             return
         if not in_step and not chunk.get("transient"):
             yield from self._step()
-        yield from self._known(kind, chunk)
-        yield from self._out(chunk)
+        for each in self._with_input(kind, chunk):
+            yield from self._out(each)
 
     def _step(self) -> Iterator[Chunk]:
         self._stepped = True
@@ -72,20 +72,22 @@ class Encoder:
         for chunk in waiting:
             yield from self._out(chunk)
 
-    def _known(self, kind: str, chunk: Chunk) -> Iterator[Chunk]:
-        if not kind.startswith("tool-"):
+    def _with_input(self, kind: str, chunk: Chunk) -> Iterator[Chunk]:
+        """The chunk; before it the input of its call, when this client does not hold it."""
+        call_id = chunk.get("toolCallId")
+        unheld = self._continued and call_id not in self._held and kind.startswith("tool-output-")
+        part = self._part_of(call_id) if unheld and call_id is not None else None
+        if kind.startswith("tool-") and call_id is not None:
+            self._held.add(call_id)
+        if part is None or call_id is None:
+            yield chunk
             return
-        call_id = chunk["toolCallId"]
-        part = None
-        if self._continued and call_id not in self._held and not kind.startswith("tool-input-"):
-            part = self._part_of(call_id)
-        self._held.add(call_id)
-        if part is not None:
-            flagged = kind != "tool-output-denied"
-            name = part["type"].removeprefix("tool-")
-            yield from self._out(
-                frames.tool_input_available(call_id, name, part.get("input", {}), flagged=flagged)
-            )
+        name, denied = part["type"].removeprefix("tool-"), kind == "tool-output-denied"
+        yield frames.tool_input_available(call_id, name, part.get("input", {}), flagged=not denied)
+        if denied and "approval" in part:
+            yield frames.tool_approval_request(call_id, part["approval"]["id"])
+        # A result without a flag is the client's own: it clears the one of its input.
+        yield chunk if denied else {"providerExecuted": False, **chunk}
 
     def _ending(self, chunk: Chunk) -> Iterator[Chunk]:
         for closing in self._state.closing():
