@@ -14,13 +14,18 @@ from sqlalchemy.engine import make_url
 
 from app.store.faults import CorruptRow
 
+Pool = asyncpg.Pool
+"""For those who may not import asyncpg."""
+
 ACQUIRE_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 10.0
 LOCK_TIMEOUT_MS = 5_000
 STATEMENT_TIMEOUT_MS = 15_000
-_COMMAND_TIMEOUT_S = (
-    STATEMENT_TIMEOUT_MS / 1000 + 5
-)  # a server that does not even say that it gave up is gone
+_COMMAND_TIMEOUT_S = STATEMENT_TIMEOUT_MS / 1000 + 5  # a server that does not say that it gave up is gone
+
+# Of a connection that one task has to itself, and replaces when it fails.
+_OWN_CONNECT_TIMEOUT_S = 5.0
+_OWN_COMMAND_TIMEOUT_S = 10.0
 
 _CACHE_SIZE = "statement_cache_size"
 _STATEMENTS = 200  # more than we have: none is ever prepared twice on a connection
@@ -85,6 +90,18 @@ async def open_pool(dsn: str, *, pool_size: int, application_name: str = "agent-
         statement_cache_size=statements,
         max_cached_statement_lifetime=0,
         server_settings={"application_name": application_name, **_SETTINGS},
+    )
+
+
+async def connect(dsn: str, **settings: str) -> asyncpg.Connection:
+    """A connection of one's own, outside the pool; ``settings`` are the server's. Raises as ``open_pool`` does."""
+    address, statements = _split(dsn)
+    return await asyncpg.connect(
+        address,
+        timeout=_OWN_CONNECT_TIMEOUT_S,
+        command_timeout=_OWN_COMMAND_TIMEOUT_S,
+        statement_cache_size=statements,
+        server_settings={"jit": "off", **settings},
     )
 
 

@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from math import inf
 from uuid import UUID
 
 import asyncpg
@@ -58,10 +59,10 @@ class Feed:
             self._written = self.last_seq
         self._log.ring_run(self.run_id, local=True)
 
-    def unwritten(self, chars: int | None = None) -> list[Frame]:
+    def unwritten(self, chars: float = inf) -> list[Frame]:
         """The frames that the log does not hold; at most ``chars`` of them, but one at least."""
         frames = self.since(self._written) or []
-        for count, frame in enumerate(frames) if chars is not None else ():
+        for count, frame in enumerate(frames):
             chars -= len(frame.data) + _FRAME_CHARS
             if chars < 0:
                 return frames[: max(count, 1)]
