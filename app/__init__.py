@@ -11,7 +11,7 @@ The rooms, top to bottom; imports only point down, and `make check` proves it:
 - ``store``      all SQL; the frame log and its doorbell
 - ``errors``     THE error table
 - ``domain``     the decisions: pure tables and the fold, no I/O
-- ``settings``, ``log``, ``clock``
+- ``settings``, ``log``, ``clock``, ``metrics``, ``tracing``
 
 Start reading at ``domain/path.py`` (which path a request takes), ``domain/chat_answer.py`` (which of the three answers it gets)
 and ``agent/loop.py`` (how a run goes on).

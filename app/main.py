@@ -3,24 +3,31 @@
 Start reading here for what is wired to what. Nothing else constructs settings, engines, registries or use cases.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
 from app.agent.deps import Deps
+from app.agent.observed import Observer
 from app.agent.registry import Limits, Registry
-from app.agent.supervisor import RunEnd, Supervisor
+from app.agent.run_line import tell_run_ended
+from app.agent.supervisor import Supervisor
 from app.agents.built_in import built_in
-from app.api import answers, chat, health, history, problems, streams
+from app.api import answers, chat, health, history, openapi, problems, streams
+from app.api import metrics as metrics_route
 from app.api.auth import ApiKeys, Authenticator, Hook, Nobody
 from app.api.deps import Services
+from app.api.jwt import Jwt, KeySet, fetch_from
+from app.api.limits import BodyLimits, OwnerLimits
 from app.api.middleware import RequestLine
 from app.clock import new_id
 from app.log import cause_chain, get_logger
+from app.metrics import Metrics
 from app.sessions.breaker import Breaker
 from app.sessions.chat import Chat, Policy
 from app.sessions.checkpoints import dies_at, passes
@@ -35,7 +42,7 @@ from app.sessions.view import Views
 from app.settings import Settings, SettingsError
 from app.store import migrate
 from app.store.embedded import start_embedded
-from app.store.engine import open_pool
+from app.store.engine import Pool, open_pool
 from app.store.framelog import FrameLog
 from app.store.transaction import Store
 from app.streaming.tail import Tail
@@ -69,9 +76,17 @@ def authenticator(settings: Settings) -> Authenticator:
             keys = settings.api_keys.get_secret_value() if settings.api_keys is not None else ""
             return ApiKeys([pair.strip() for pair in keys.split(",") if pair.strip()])
         case "jwt":
-            raise SettingsError("AGENT_SERVER_AUTH=jwt is not available yet; use a hook module:function")
+            return Jwt(
+                KeySet(fetch_from(settings.jwt_jwks_url or "")),
+                owner_claim=settings.jwt_owner_claim,
+                issuer=settings.jwt_issuer,
+                audience=settings.jwt_audience,
+            )
         case hook:
-            return Hook(hook)
+            try:
+                return Hook(hook)
+            except (ImportError, AttributeError) as error:
+                raise SettingsError(f"AGENT_SERVER_AUTH={hook} cannot be loaded: {error}") from error
 
 
 def registry(settings: Settings) -> Registry:
@@ -80,11 +95,16 @@ def registry(settings: Settings) -> Registry:
         settings.agents,
         built_in=lambda: built_in(settings.model, limits=Limits(max_steps=settings.max_steps)),
         scripted=settings.scripted,
+        model=settings.model,
     )
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """The application. Importing this module reads nothing; the settings are read here when none are given."""
+def create_app(
+    settings: Settings | None = None, *, around_store: Callable[[Store], Store] = lambda store: store
+) -> FastAPI:
+    """The application. Importing this module reads nothing; the settings are read here when none are given.
+
+    ``around_store`` is put around the store that every use case is handed: tests make transactions fail with it."""
     settings = settings or Settings()
     agents = registry(settings)
     authenticate = authenticator(settings)
@@ -99,7 +119,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
                 url = embedded.url
             stack.push_async_callback(agents.aclose)
             await migrate.upgrade(url)
-            app.state.running = await _start(app, settings, agents, authenticate, url, stack)
+            app.state.running = await _start(app, settings, agents, authenticate, url, stack, around_store)
             yield
 
     app = FastAPI(
@@ -107,8 +127,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         summary="Any stock useChat frontend pointed at POST /chat gets a durable agent.",
         lifespan=lifespan,
         redirect_slashes=False,
+        openapi_url=None,  # served by a guarded route
     )
-    for room in (health, streams, answers, chat, history):
+    app.state.metrics = Metrics()
+    for room in (health, metrics_route, openapi, streams, answers, chat, history):
         app.include_router(room.router)
     problems.install(app)
     app.add_middleware(
@@ -118,7 +140,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         allow_headers=["content-type", "authorization", "user-agent", "last-event-id"],
         expose_headers=["x-session-id", "x-run-id", "x-vercel-ai-ui-message-stream"],
     )
-    app.add_middleware(RequestLine)
+    app.add_middleware(RequestLine, metrics=app.state.metrics)
     return app
 
 
@@ -129,14 +151,18 @@ async def _start(
     authenticate: Authenticator,
     url: str,
     stack: AsyncExitStack,
+    around_store: Callable[[Store], Store],
 ) -> Running:
     replica = new_id().hex
-    store = Store(await open_pool(url, pool_size=settings.pool_size))
+    metrics: Metrics = app.state.metrics
+    pool = await open_pool(url, pool_size=settings.pool_size)
+    store = around_store(Store(pool))
     stack.push_async_callback(store.close)
     listen_url = settings.listen_url.get_secret_value() if settings.listen_url is not None else None
     frames = FrameLog(url, replica=replica, tick_s=settings.frame_tick_ms / 1000, listen_dsn=listen_url)
     checkpoint = dies_at(settings.crash_at) if settings.crash_at is not None else passes
     runs = Runs(store, owner=replica, lease_s=settings.lease_seconds, checkpoint=checkpoint)
+    runs.on_takeover = metrics.takeovers.inc
     deps = Deps(
         runs=runs,
         registry=agents,
@@ -145,6 +171,7 @@ async def _start(
         outbox=settings.outbox,
         max_message_bytes=settings.max_message_bytes,
         max_steps=settings.max_steps,
+        observe=Observer(metrics),
     )
 
     def wake(run_id: UUID, epoch: int) -> None:
@@ -156,20 +183,31 @@ async def _start(
         Retention(settings.completed_tombstone_retention, settings.session_retention),
         wake=wake,
         ring=frames.ring_owner,
+        waiting=metrics.waiting_runs.set,
     )
     supervisor = Supervisor(
         deps,
         max_running=settings.max_running,
         drain_s=settings.drain_seconds,
         sweep=sweeper.sweep,
-        on_end=_say_run_ended,
+        on_end=partial(tell_run_ended, metrics),
+    )
+    owners = OwnerLimits(
+        rate=settings.owner_rate,
+        streams=settings.streams_per_owner,
+        refused=lambda limit: metrics.rate_limited.labels(limit).inc(),
     )
     tail = Tail(Views(store), frames)
     limits = AnswerLimits(
         settings.max_answer_bytes, settings.max_error_text_bytes, settings.max_message_bytes
     )
     submitter = Submitter(store, runs, limits, wake=supervisor.wake, adopt=supervisor.adopt)
-    policy = Policy(settings.on_busy == "interrupt", settings.max_waiting, settings.max_message_bytes)
+    policy = Policy(
+        settings.on_busy == "interrupt",
+        settings.max_waiting,
+        settings.max_message_bytes,
+        settings.max_live_per_owner,
+    )
     stop = Stop(store, ring=frames.ring_owner)
     app.state.services = Services(
         authenticate=authenticate,
@@ -182,8 +220,21 @@ async def _start(
         views=Views(store),
         tail=tail,
         breaker=Breaker(),
-        max_body_bytes=settings.max_body_bytes,
+        body=BodyLimits(
+            settings.max_body_bytes, settings.body_timeout_seconds, settings.max_messages, settings.max_parts
+        ),
+        owners=owners,
+        metrics=metrics,
+        metrics_here=settings.metrics_port is None,
     )
+    _watch(metrics, supervisor, frames, owners, pool)
+    frames.on_batch = metrics.batch
+    if settings.metrics_port is not None:
+        stack.callback(metrics.serve(settings.host, settings.metrics_port))
+    if settings.reachable_without_identity:
+        log.warning(
+            "auth.off", host=settings.host, meaning="whoever reaches this address reads and writes every chat"
+        )
     app.state.ready = _ready(store, supervisor)
     await frames.start()
     stack.push_async_callback(frames.stop)
@@ -210,17 +261,14 @@ def _ready(store: Store, supervisor: Supervisor) -> health.Ready:
     return ready
 
 
-def _say_run_ended(end: RunEnd) -> None:
-    root = end.tree.root
-    log.info(
-        "run.ended",
-        run_id=str(end.run_id),
-        session=end.tree.session.chat_id,
-        agent=root.agent,
-        state=str(end.state) if end.state is not None else "handed over",
-        steps=root.step,
-        calls=len(end.tree.calls),
-        children=len(end.tree.children),
-        usage=root.usage,
-        ms=round(end.seconds * 1000, 1),
-    )
+def _watch(
+    metrics: Metrics, supervisor: Supervisor, frames: FrameLog, owners: OwnerLimits, pool: Pool
+) -> None:
+    """What is measured by looking, when the metrics are read."""
+    metrics.watch("live_runs", "Runs that this replica drives.", lambda: supervisor.running)
+    metrics.watch("open_streams", "Streams that are open here.", lambda: owners.open_streams)
+    metrics.watch("doorbell_up", "Whether LISTEN's connection stands.", lambda: frames.listening)
+    metrics.watch("pool_connections", "Open database connections of the pool.", pool.get_size)
+    metrics.watch("pool_idle", "Of them, those that nobody uses.", pool.get_idle_size)
+    metrics.watch("pool_limit", "The most that the pool may open.", pool.get_max_size)
+    metrics.watch("draining", "Whether the replica is draining.", lambda: supervisor.draining)

@@ -90,6 +90,7 @@ def _default_log_format() -> Literal["json", "console"]:
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Bytes = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(gt=0)]
 PostgresUrl = Annotated[SecretStr, AfterValidator(_check_postgres_url)]
@@ -184,6 +185,23 @@ class Settings(BaseSettings):
     max_message_bytes: Bytes = Field(default=4 * 2**20, description="Largest stored message.")
     max_answer_bytes: Bytes = Field(default=2**20, description="Largest answer to one call.")
     max_error_text_bytes: Bytes = Field(default=8 * 2**10, description="Largest error text of one answer.")
+    max_messages: Count = Field(default=5000, description="Messages of one request.")
+    max_parts: Count = Field(default=5000, description="Parts of one message, and answers of one request.")
+    body_timeout_seconds: PositiveSeconds = Field(
+        default=30.0, description="Time for a whole request body to arrive; one that trickles in is cut."
+    )
+    owner_rate: Rate | None = Field(
+        default=None,
+        description="Requests per second of one owner on one replica, twice as many in a burst. Default: no limit.",
+    )
+    max_streams_per_owner: Count | None = Field(
+        default=None,
+        description="Open streams of one owner on one replica. Default: 100; no limit with `none`, where all are one owner.",
+    )
+    max_live_per_owner: Count | None = Field(
+        default=None,
+        description="Running and waiting chats of one owner, on all replicas together. Default: no limit.",
+    )
 
     auth: Annotated[str, AfterValidator(_check_auth)] = Field(
         default="none",
@@ -209,6 +227,13 @@ class Settings(BaseSettings):
         description="Comma-separated origins whose pages may call, or `*`. Default: none but our own.",
     )
 
+    metrics_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Serve `/metrics` here, to everybody who reaches this port, and not among the other routes.",
+    )
+    playground: bool = Field(default=True, description="Serve the chat page at `/`.")
     log_format: Literal["json", "console"] = Field(
         default_factory=_default_log_format,
         description="`json` or `console`. Default: `console` on a terminal.",
@@ -244,6 +269,16 @@ class Settings(BaseSettings):
         # `from None`: pydantic's own text would follow in the log and adds nothing
         raise SettingsError("\n".join(faults)) from None
 
+    @property
+    def reachable_without_identity(self) -> bool:
+        """Everybody who reaches the address may read and write every chat; somebody has allowed that."""
+        return self.auth == "none" and not _is_loopback(self.host)
+
+    @property
+    def streams_per_owner(self) -> int | None:
+        """``max_streams_per_owner`` with its default."""
+        return self.max_streams_per_owner or (None if self.auth == "none" else 100)
+
     def _contradictions(self) -> list[str]:
         faults: list[str] = []
         if self.auth == "api_key" and self.api_keys is None:
@@ -252,7 +287,9 @@ class Settings(BaseSettings):
             faults.append(f"{PREFIX}JWT_JWKS_URL is needed by {PREFIX}AUTH=jwt")
         if self.crash_at is not None and not self.scripted:
             faults.append(f"{PREFIX}CRASH_AT is for tests: it needs {PREFIX}SCRIPTED=true")
-        if self.auth == "none" and not self.allow_unauthenticated and not _is_loopback(self.host):
+        if self.metrics_port is not None and self.metrics_port == self.port:
+            faults.append(f"{PREFIX}METRICS_PORT should be another port than {PREFIX}PORT")
+        if self.reachable_without_identity and not self.allow_unauthenticated:
             faults.append(
                 f"{PREFIX}HOST={self.host} can be reached by others: choose {PREFIX}AUTH, "
                 f"or set {PREFIX}ALLOW_UNAUTHENTICATED=true when a proxy in front authenticates"

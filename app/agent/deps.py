@@ -1,8 +1,9 @@
 """What every tree needs of its surroundings, and the two ways its work ends early."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.agent.observed import Observer
 from app.agent.registry import Registry
 from app.clock import NewId
 from app.errors import Code
@@ -21,6 +22,7 @@ class Deps:
     outbox: Path
     max_message_bytes: int
     max_steps: int
+    observe: Observer = field(default_factory=Observer)
 
 
 class RunFailed(Exception):

@@ -182,7 +182,9 @@ class TreeDriver:
             approved=call.kind is CallKind.APPROVAL,
             history=await self._history_of(run),
         )
-        await self._settle_call(call, as_result(await run_tool(tool, context, call.input)))
+        running = run_tool(tool, context, call.input)
+        result = await self._deps.observe.tool(call.tool, call.call_id, running)
+        await self._settle_call(call, as_result(result))
 
     async def _run_child(self, call: Call) -> None:
         child = self._tree.children[call.child_run]  # pyright: ignore[reportArgumentType]  begun calls have their child
@@ -221,11 +223,8 @@ class TreeDriver:
             self._speech = speech
         tools = [tool.spec for tool in ready.tools]
         try:
-            response = await ask(
-                ready.model,
-                ModelRequest(ready.instructions, [*history, *results], tools, ready.settings),
-                speech,
-            )
+            request = ModelRequest(ready.instructions, [*history, *results], tools, ready.settings)
+            response = await self._deps.observe.model(run.agent, ask(ready.model, request, speech))
         except ModelFailure as failure:
             raise RunFailed(failure.code) from failure
         speech.end()
@@ -377,6 +376,7 @@ class TreeDriver:
         self._scribe.say(frames.subagent_progress(call.call_id, call.tool, status, text[:1000]))
 
     def _log_failure(self, run: Run, failure: RunFailed) -> None:
+        self._deps.observe.metrics.run_failures.labels(str(failure.code)).inc()
         unexpected = failure.code is Code.FRAMEWORK_INTERNAL_ERROR
         say = log.error if unexpected else log.warning
         say(

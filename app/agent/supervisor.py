@@ -160,8 +160,10 @@ class Supervisor:
             owned.tree, owned.driver = tree, TreeDriver(self._deps, tree)
             if self.draining:
                 owned.driver.drain()
-            state = await owned.driver.drive()
+            with self._deps.observe.run(run_id, tree.root.agent, tree.session.chat_id):
+                state = await owned.driver.drive()
         except LeaseLost as error:
+            self._deps.observe.metrics.leases_lost.inc()
             log.warning("run.lease_lost", run_id=str(run_id), epoch=epoch, cause=cause_chain(error))
         except HandedOver:
             await self._give_back(run_id, epoch)
@@ -233,6 +235,7 @@ class Supervisor:
             self._lose(run_id, owned)
 
     def _lose(self, run_id: UUID, owned: Owned) -> None:
+        self._deps.observe.metrics.leases_lost.inc()
         log.warning("run.lease_lost", run_id=str(run_id), epoch=owned.epoch)
         owned.lost = True
         owned.abandon()

@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from app.api.auth import Scope
 from app.api.deps import note_session, owner_of, read_body, read_optional_body, services
 from app.api.documented import COMMON, WITH_BODY, errors
 from app.api.history import typed
@@ -66,8 +67,10 @@ _STOP: dict[str, Any] = {
 async def answers(request: Request, chat_id: str) -> Response:
     session_id = note_session(request, chat_id)
     body = await read_body(request)
-    owner = await owner_of(request)
-    given = read_answers(read_object(body))
+    owner = await owner_of(request, Scope.ANSWERS)
+    fields = read_object(body)
+    services(request).body.check(fields)
+    given = read_answers(fields)
     return OrjsonResponse(await services(request).elsewhere.answer(owner, session_id, given))
 
 

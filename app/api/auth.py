@@ -1,29 +1,62 @@
-"""Who asks? The owner of sessions is the authenticated principal; another owner's session looks like an unknown one."""
+"""Who asks, and what may they do? The owner of sessions is the authenticated principal; another owner's session looks like one that
+does not exist.
+
+An authenticator gives a ``Principal`` or raises ``auth_required``. Whatever else it raises is answered 503 and logged: nobody is let
+in, and nobody is sent away for good, because of a fault on our side.
+"""
 
 import hmac
 import importlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import sha256
-from typing import Protocol
+from typing import Any, Protocol, cast
 
+from app.domain.turn import valid_id
 from app.errors import Code, ServiceError
 
 Headers = Mapping[str, str]
 
 
-class Authenticator(Protocol):
-    """Gives the owner. Raises ``auth_required``, or whatever its own machinery raises."""
+class Scope(StrEnum):
+    """What a principal may do. ``chat``: its own chats; ``answers``: ``POST …/answers``; ``admin``: the metrics."""
 
-    async def __call__(self, headers: Headers, session_id: str | None) -> str: ...
+    CHAT = "chat"
+    ANSWERS = "answers"
+    ADMIN = "admin"
+
+
+USUAL = frozenset({Scope.CHAT, Scope.ANSWERS})
+"""What credentials that name no scopes allow: everything but ``admin``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """``owner``: 1 to 256 characters, no control characters."""
+
+    owner: str
+    scopes: frozenset[Scope] = USUAL
+
+    def check(self, scope: Scope) -> None:
+        """Raises ``auth_forbidden`` without it."""
+        if scope not in self.scopes:
+            raise ServiceError(Code.AUTH_FORBIDDEN, f"the scope {scope} is missing")
+
+
+class Authenticator(Protocol):
+    """``session_id``: of a chat route. Raises ``auth_required``, or whatever its own machinery raises."""
+
+    async def __call__(self, headers: Headers, session_id: str | None) -> Principal: ...
 
 
 class Nobody:
     """``none``: everybody is one and the same owner. Only for a loopback bind, or when it was allowed on purpose."""
 
-    OWNER = "local"
+    ANYBODY = Principal("local", frozenset(Scope))
 
-    async def __call__(self, headers: Headers, session_id: str | None) -> str:
-        return self.OWNER
+    async def __call__(self, headers: Headers, session_id: str | None) -> Principal:
+        return self.ANYBODY
 
 
 class ApiKeys:
@@ -33,7 +66,7 @@ class ApiKeys:
         self._hashes: list[tuple[str, bytes]] = []
         for pair in pairs:
             owner, found, key = pair.partition(":")
-            if not owner or not found or not key:
+            if not valid_id(owner) or not found or not key:
                 raise ValueError("an API key is written owner:key or owner:sha256:HEX")
             plain = not key.startswith("sha256:")
             digest = sha256(key.encode()).digest() if plain else bytes.fromhex(key.removeprefix("sha256:"))
@@ -41,28 +74,42 @@ class ApiKeys:
                 raise ValueError("a hashed API key has 64 hex digits")
             self._hashes.append((owner, digest))
 
-    async def __call__(self, headers: Headers, session_id: str | None) -> str:
+    async def __call__(self, headers: Headers, session_id: str | None) -> Principal:
         sent = sha256(bearer(headers).encode()).digest()
+        # every key is compared, so that the time does not tell which one came near
         owners = [owner for owner, digest in self._hashes if hmac.compare_digest(digest, sent)]
         if not owners:
             raise ServiceError(Code.AUTH_REQUIRED, "an unknown API key")
-        return owners[0]
+        return Principal(owners[0])
 
 
 class Hook:
-    """``module:function``: async, given the headers and the session id; returns the owner, or ``None`` for 401."""
+    """``module:function``: async, given the headers and the session id; returns the owner, ``(owner, scopes)``, or ``None`` for 401.
+
+    Raises whatever importing it raises."""
 
     def __init__(self, spec: str) -> None:
         module, _, name = spec.partition(":")
-        self._hook: Callable[[Headers, str | None], Awaitable[str | None]] = getattr(
+        self._hook: Callable[[Headers, str | None], Awaitable[Any]] = getattr(
             importlib.import_module(module), name
         )
 
-    async def __call__(self, headers: Headers, session_id: str | None) -> str:
-        owner = await self._hook(headers, session_id)
-        if not owner:
+    async def __call__(self, headers: Headers, session_id: str | None) -> Principal:
+        found = await self._hook(headers, session_id)
+        if not found:
             raise ServiceError(Code.AUTH_REQUIRED, "the hook knows no owner")
-        return owner
+        owner, scopes = cast("tuple[Any, Any]", found) if isinstance(found, tuple) else (found, None)
+        if not valid_id(owner):
+            raise TypeError(
+                "the hook's owner is not a text of 1 to 256 characters without control characters"
+            )
+        return Principal(owner, USUAL if scopes is None else scopes_in(scopes))
+
+
+def scopes_in(claimed: str | Iterable[str]) -> frozenset[Scope]:
+    """Of a scope claim (a text with blanks between the scopes, or a list), the scopes that are ours."""
+    names = claimed.split() if isinstance(claimed, str) else claimed
+    return frozenset(scope for scope in Scope if scope in set(names))
 
 
 def bearer(headers: Headers) -> str:

@@ -1,16 +1,18 @@
 """``POST /chat``: the one entry of a stock client."""
 
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from app.api.deps import Services, note_session, owner_of, read_body, services
+from app.api.deps import Services, note_session, open_stream, owner_of, read_body, services
 from app.api.documented import COMMON, STREAM, WITH_BODY, errors
 from app.api.middleware import noted
 from app.api.sse_response import SseResponse
 from app.api.wire import read_chat, read_object, session_id_in
 from app.clock import monotonic
 from app.domain import frames
+from app.domain.frames import Chunk
 from app.errors import Code
 from app.sessions.chat import Asked
 from app.sessions.plans import Attach, HarmlessStep, Plan
@@ -18,6 +20,8 @@ from app.streaming.encode import harmless_step
 from app.streaming.sse import events, whole
 
 router = APIRouter(tags=["chat"])
+
+_OPENINGS = frozenset({"start", "start-step", "data-resume-rejected"})
 
 _BODY: dict[str, Any] = {
     "requestBody": {
@@ -63,7 +67,6 @@ _BODY: dict[str, Any] = {
         Code.STATE_NOT_RESUMABLE,
         Code.STATE_RUN_ACTIVE,
         Code.STATE_SIZE_EXCEEDED,
-        Code.RATE_LIMITED,
         Code.FRAMEWORK_NOT_SUPPORTED,
         Code.FRAMEWORK_DRAINING,
         Code.TRANSPORT_STREAM_DROP,
@@ -75,8 +78,10 @@ async def post_chat(request: Request) -> Response:
     fields = read_object(body)
     session_id = note_session(request, session_id_in(fields))
     owner = await owner_of(request)
-    chat = read_chat(fields)
     use = services(request)
+    use.body.check(fields)
+    chat = read_chat(fields)
+    open_stream(request, owner)
     plan = await use.chat.post(Asked(owner, session_id, chat.turn, chat.agent, chat.request))
     return await answer(request, use, plan, key=(owner, session_id), read_at=read_at)
 
@@ -96,11 +101,30 @@ async def attached(request: Request, use: Services, plan: Attach) -> SseResponse
     """The stream of a run. Raises ``transport_stream_drop`` before the status line when its frames cannot be opened."""
     noted(request.scope).facts["run"] = str(plan.run_id)
     stream = await use.tail.open(plan)
+    if request.method == "POST":
+        stream = _timed(
+            stream, lambda: use.metrics.first_frame_seconds.observe(monotonic() - noted(request.scope).began)
+        )
 
     async def on_cut() -> None:
         await use.tail.was_cut(plan.run_id)
 
     return SseResponse(events(stream), headers={"x-run-id": str(plan.run_id)}, on_cut=on_cut)
+
+
+async def _timed(
+    stream: AsyncGenerator[list[Chunk] | None, None], on_content: Callable[[], None]
+) -> AsyncGenerator[list[Chunk] | None, None]:
+    """The same stream; ``on_content`` is told of its first frame with content."""
+    waiting = True
+    try:
+        async for chunks in stream:
+            if waiting and chunks and any(chunk["type"] not in _OPENINGS for chunk in chunks):
+                waiting = False
+                on_content()
+            yield chunks
+    finally:
+        await stream.aclose()
 
 
 def _harmless(use: Services, plan: HarmlessStep, *, key: tuple[str, str], read_at: float) -> SseResponse:

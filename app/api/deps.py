@@ -1,21 +1,25 @@
 """What the routes are handed, and the few steps that all of them share: the body, the session's id, the owner."""
 
+import asyncio
 from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect, Request
 
-from app.api.auth import Authenticator
+from app.api.auth import Authenticator, Principal, Scope
+from app.api.limits import BodyLimits, OwnerLimits
 from app.api.middleware import noted
 from app.api.wire import chat_id_of, invalid
 from app.errors import Code, ServiceError
+from app.metrics import Metrics
 from app.sessions.breaker import Breaker
 from app.sessions.chat import Chat
 from app.sessions.elsewhere import Elsewhere
-from app.sessions.faults import as_service_error
 from app.sessions.snapshot import Snapshots
 from app.sessions.stop import Stop
 from app.sessions.view import Views
 from app.streaming.tail import Tail
+
+AUTH_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,11 @@ class Services:
     views: Views
     tail: Tail
     breaker: Breaker
-    max_body_bytes: int
+    body: BodyLimits
+    owners: OwnerLimits
+    metrics: Metrics
+    metrics_here: bool
+    """Whether ``GET /metrics`` is served among the other routes, and not on a port of its own."""
 
 
 def services(request: Request) -> Services:
@@ -38,13 +46,25 @@ def services(request: Request) -> Services:
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body, up to the limit. Raises ``validation_unsupported_media_type`` or ``validation_payload_too_large``."""
+    """The whole body, up to the limits. Raises ``validation_unsupported_media_type``, ``validation_payload_too_large``, and
+    ``validation_error`` for one that does not arrive in time."""
+    about, about.body_left = noted(request.scope), True
+    limits = services(request).body
+    try:
+        async with asyncio.timeout(limits.seconds):
+            body = await _read(request, limits.bytes)
+    except TimeoutError as error:
+        raise invalid("the body did not arrive in time") from error
+    about.body_left = False
+    return body
+
+
+async def _read(request: Request, limit: int) -> bytes:
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not (media == "application/json" or (media.startswith("application/") and media.endswith("+json"))):
         raise ServiceError(Code.VALIDATION_UNSUPPORTED_MEDIA_TYPE, "not a JSON media type")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ServiceError(Code.VALIDATION_UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not read")
-    limit = services(request).max_body_bytes
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limit:
         raise ServiceError(Code.VALIDATION_PAYLOAD_TOO_LARGE, "the body is over its limit")
@@ -75,9 +95,28 @@ def note_session(request: Request, chat_id: object) -> str:
     return session_id
 
 
-async def owner_of(request: Request) -> str:
-    """The authenticated owner. A failing hook is 503 before anything was done."""
+async def principal_of(request: Request) -> Principal:
+    """The authenticated principal, within its request rate. Whatever fails on our side is 503 before anything was done."""
+    use = services(request)
     try:
-        return await services(request).authenticate(request.headers, noted(request.scope).session_id)
+        async with asyncio.timeout(AUTH_TIMEOUT_S):
+            principal = await use.authenticate(request.headers, noted(request.scope).session_id)
+    except ServiceError:
+        raise
     except Exception as error:
-        raise as_service_error(error, committed=False) from error
+        raise ServiceError(Code.FRAMEWORK_INTERNAL_ERROR, "authentication failed on our side") from error
+    use.owners.admit(principal.owner)
+    return principal
+
+
+async def owner_of(request: Request, scope: Scope = Scope.CHAT) -> str:
+    """The authenticated owner. Raises ``auth_required``, ``auth_forbidden`` without ``scope``, ``rate_limited``, and 503 when
+    authentication itself fails."""
+    principal = await principal_of(request)
+    principal.check(scope)
+    return principal.owner
+
+
+def open_stream(request: Request, owner: str) -> None:
+    """Counts the answer as one of the owner's open streams, to its end. Raises ``rate_limited``."""
+    noted(request.scope).on_end.append(services(request).owners.open_stream(owner))

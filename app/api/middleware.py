@@ -4,7 +4,8 @@ Every request ends in exactly one line; a failed one carries its code and its ca
 be buffered and its end must be seen.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +15,9 @@ from starlette.responses import JSONResponse
 from app.clock import monotonic, new_id
 from app.errors import ERRORS, Code, ServiceError
 from app.log import bound, cause_chain, get_logger
+from app.metrics import Metrics
 from app.streaming.tail import StreamDestroyed
+from app.tracing import incoming
 
 log = get_logger("app.request")
 
@@ -23,6 +26,8 @@ Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
 
+_METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH"})
+_TRACE_HEADERS = frozenset({b"traceparent", b"tracestate"})
 _PRINTABLE = "".join(chr(c) for c in range(0x20, 0x7F) if chr(c) != "%")
 
 
@@ -33,6 +38,11 @@ class Noted:
     session_id: str | None = None
     error: ServiceError | None = None
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    began: float = field(default_factory=monotonic)
+    body_left: bool = False
+    """The body was not read to its end: the connection is closed with the answer, or the rest would be waited for."""
+    on_end: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    """Called when the answer is over, however it ends."""
 
 
 def header_of(session_id: str) -> str:
@@ -44,9 +54,22 @@ def noted(scope: Message) -> Noted:
     return scope.setdefault("state", {}).setdefault("noted", Noted())
 
 
+@contextmanager
+def _traced(scope: Message) -> Generator[None]:
+    """The caller's W3C trace goes on here: its id is on every line, and what the request starts belongs to it."""
+    sent = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _TRACE_HEADERS}
+    with incoming(sent.get(b"traceparent", ""), sent.get(b"tracestate", "")) as trace_id:
+        if trace_id is None:
+            yield
+        else:
+            with bound(trace_id=trace_id):
+                yield
+
+
 class RequestLine:
-    def __init__(self, app: Asgi) -> None:
+    def __init__(self, app: Asgi, metrics: Metrics) -> None:
         self._app = app
+        self._metrics = metrics
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,7 +78,6 @@ class RequestLine:
         about = Noted()
         scope.setdefault("state", {})["noted"] = about
         status = 0
-        began = monotonic()
         request_id = str(new_id())
 
         async def wrapped(message: Message) -> None:
@@ -69,7 +91,7 @@ class RequestLine:
                 message = {**message, "headers": headers}
             await send(message)
 
-        with bound(request_id=request_id):
+        with _traced(scope), bound(request_id=request_id):
             try:
                 await self._app(scope, receive, wrapped)
             except StreamDestroyed as error:
@@ -82,11 +104,16 @@ class RequestLine:
                     raise
                 await JSONResponse(about.error.body, status_code=500)(scope, receive, wrapped)
             finally:
-                self._say(scope, about, status, monotonic() - began)
+                for close in about.on_end:
+                    close()
+                self._say(scope, about, status, monotonic() - about.began)
 
     def _say(self, scope: Message, about: Noted, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "(none)")
         code = str(about.error.code) if about.error is not None else ""
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.requests.labels(method, route, str(status), code).inc()
+        self._metrics.request_seconds.labels(route).observe(seconds)
         line: dict[str, Any] = {
             "method": scope["method"],
             "route": route,

@@ -29,6 +29,8 @@ def render(request: Request, error: ServiceError) -> Response:
     headers: dict[str, str] = {}
     if error.retry_after_s is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+    if noted(request.scope).body_left:
+        headers["connection"] = "close"
     if error.code is Code.AUTH_REQUIRED:
         headers["www-authenticate"] = "Bearer"
     return JSONResponse(error.body, status_code=error.status, headers=headers)

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from app.api.chat import attached
-from app.api.deps import note_session, owner_of, services
+from app.api.deps import note_session, open_stream, owner_of, services
 from app.api.documented import COMMON, STREAM, errors
 from app.errors import Code
 from app.sessions.faults import as_service_error
@@ -14,8 +14,9 @@ router = APIRouter(tags=["chat"])
 @router.get("/chat", include_in_schema=False)
 @router.get("/chat/", include_in_schema=False)
 @router.get("/chat//stream", include_in_schema=False)
-async def nothing_to_resume() -> Response:
+async def nothing_to_resume(request: Request) -> Response:
     """Old clients build this address when their API's has a query."""
+    await owner_of(request)
     return Response(status_code=204)
 
 
@@ -30,6 +31,7 @@ async def nothing_to_resume() -> Response:
 async def resume(request: Request, chat_id: str) -> Response:
     session_id = note_session(request, chat_id)
     owner = await owner_of(request)
+    open_stream(request, owner)
     use = services(request)
     try:
         attach = await use.snapshots.resume(owner, session_id)

@@ -20,6 +20,7 @@ from app.errors import Code, ServiceError
 from app.log import cause_chain, get_logger
 from app.sessions.closing import settle_without_owner
 from app.sessions.faults import as_service_error
+from app.sessions.owner_quota import check_live_runs
 from app.sessions.plans import Attach, HarmlessStep, Plan
 from app.sessions.runs import Runs
 from app.sessions.starting import Begin, begin
@@ -60,11 +61,13 @@ class Owner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``max_waiting``: runs that may wait unclaimed, on all replicas. ``max_message_bytes``: of one stored message."""
+    """``max_waiting``: runs that may wait unclaimed, on all replicas. ``max_message_bytes``: of one stored message.
+    ``max_live_per_owner``: running and suspended chats, on all replicas; ``None`` is no limit."""
 
     interrupt: bool
     max_waiting: int
     max_message_bytes: int
+    max_live_per_owner: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +317,7 @@ class Chat:
             raise ServiceError(Code.FRAMEWORK_NOT_SUPPORTED, f"agent {session.agent} is not registered")
         if len(orjson.dumps(list(user.parts))) > self._policy.max_message_bytes:
             raise ServiceError(Code.STATE_SIZE_EXCEEDED, "the user message is over the store's limit")
+        await check_live_runs(tx, session.owner, self._policy.max_live_per_owner)
         room = self._owner.has_room()
         if not room and await runs.waiting(tx) >= self._policy.max_waiting:
             raise ServiceError(

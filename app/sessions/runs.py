@@ -49,6 +49,7 @@ class Runs:
         self.owner = owner
         self.lease_s = lease_s
         self._checkpoint = checkpoint
+        self.on_takeover: Callable[[], None] = lambda: None
 
     # leases
 
@@ -84,6 +85,7 @@ class Runs:
         if run.epoch:
             await sessions.mark_cut(tx, session_id, run_id)
         if run.lapsed:
+            self.on_takeover()
             log.warning("run.taken_over", run_id=str(run_id), attempt=claimed.attempts, epoch=claimed.epoch)
         return claimed.epoch
 

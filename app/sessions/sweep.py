@@ -22,6 +22,7 @@ log = get_logger(__name__)
 
 BITE = 200
 PURGE_EVERY_S = 30.0
+COUNT_EVERY_S = 5.0
 FRAMES_KEPT_S = 60.0
 
 
@@ -34,7 +35,8 @@ class Retention:
 
 
 class Sweeper:
-    """``sweep`` is called every second or so; purges run at their own, slower pace."""
+    """``sweep`` is called every second or so; purges run at their own, slower pace. ``waiting`` is told how many runs wait for a
+    slot, on all replicas."""
 
     def __init__(
         self,
@@ -44,16 +46,24 @@ class Sweeper:
         *,
         wake: Callable[[UUID, int], None],
         ring: Callable[[UUID], None],
+        waiting: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._runs = runs_
         self._retention = retention
         self._wake = wake
         self._ring = ring
+        self._waiting = waiting
+        self._counted_at = float("-inf")
         self._purged_at = monotonic()
 
     async def sweep(self) -> None:
         await self.deadlines()
+        if monotonic() - self._counted_at >= COUNT_EVERY_S:
+            self._counted_at = monotonic()
+            async with self._store.transaction() as tx:
+                waiting = await runs.waiting(tx)
+            self._waiting(waiting)
         if monotonic() - self._purged_at >= PURGE_EVERY_S:
             self._purged_at = monotonic()
             await self.purge()

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.domain.run_state import LIVE
+from app.store.statements import one_of
 from app.store.transaction import Tx
 
 
@@ -41,6 +43,8 @@ _TAKE_POSITIONS = """
 
 _MARK_CUT = "update session set cut_run = $2 where id = $1"
 
+# Frames have no foreign key, for the sake of the log's speed.
+_DELETE_FRAMES = "delete from frame using run where run.session_id = $1 and frame.run_id = run.id"
 _DELETE = "delete from session where id = $1"
 
 # A page of the owner's list, from the newest change on, or from strictly after the last one seen.
@@ -57,6 +61,14 @@ _OLDER = (
 _IDLE_SINCE = """
     select id from session where updated_at < now() - make_interval(secs => $1) order by updated_at limit $2
 """
+# Two transactions of one owner that count its live runs do so one after the other. The second statement's snapshot is taken under
+# the lock, so it sees what the first one committed.
+_LOCK_OWNER = "select pg_advisory_xact_lock(hashtextextended($1, 0))"
+_LIVE_OF_OWNER = f"""
+    select count(*) from run join session on session.id = run.session_id
+    where session.owner = $1 and run.parent_run is null and run.state in ({one_of(LIVE)})
+"""
+
 _IS_IDLE = "select updated_at < now() - make_interval(secs => $2) from session where id = $1"
 
 
@@ -97,7 +109,8 @@ async def mark_cut(tx: Tx, session_id: UUID, run_id: UUID | None) -> None:
 
 
 async def delete(tx: Tx, session_id: UUID) -> None:
-    """Deletes the session and all its rows but the frames of its runs, which their own sweep finds."""
+    """Deletes the session and all its rows. What its owner writes to the log in this very moment, the frames' own sweep finds."""
+    await tx.execute(_DELETE_FRAMES, session_id)
     await tx.execute(_DELETE, session_id)
 
 
@@ -112,6 +125,12 @@ async def page(tx: Tx, owner: str, *, before: tuple[datetime, UUID] | None, limi
 async def idle_since(tx: Tx, seconds: float, *, limit: int) -> list[UUID]:
     """Sessions without a change for ``seconds``, oldest first."""
     return [row[0] for row in await tx.fetch(_IDLE_SINCE, seconds, limit)]
+
+
+async def live_runs_of_owner(tx: Tx, owner: str) -> int:
+    """The owner's running and suspended root runs; whoever asks has the owner's lock until the transaction ends."""
+    await tx.execute(_LOCK_OWNER, owner)
+    return int(await tx.fetchval(_LIVE_OF_OWNER, owner))
 
 
 async def is_idle(tx: Tx, session_id: UUID, seconds: float) -> bool:
