@@ -5,16 +5,17 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 CONFORMANCE := tests/conformance
+PLAYGROUND := app/playground
 
 # pyright would tell of its own newer releases on every run
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run migrate test check static fmt readme lock bench soak clean
+.PHONY: help setup run migrate test check static fmt readme lock playground bench soak clean
 
 help: ## print this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # --- set-up: done when missing or when requirements.lock changed ------------------------------------------------------
 
@@ -37,6 +38,14 @@ $(CONFORMANCE)/node_modules/.installed: $(CONFORMANCE)/package.json
 	npm install --prefix $(CONFORMANCE) --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@
 
+$(PLAYGROUND)/node_modules/.installed: $(PLAYGROUND)/package.json
+	@command -v npm >/dev/null || { echo "node (20 or newer) and npm are needed to build the page and to test it" >&2; exit 1; }
+	npm install --prefix $(PLAYGROUND) --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
+
+playground: $(PLAYGROUND)/node_modules/.installed ## build the page at GET / anew from app/playground/src
+	@npm run --prefix $(PLAYGROUND) --silent build
+
 lock: $(VENV)/.installed ## resolve pyproject.toml anew into requirements.lock (all platforms, Python 3.11 and newer)
 	$(PY) -m uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --upgrade --generate-hashes \
 		--no-header --no-emit-index-url --no-emit-find-links --quiet --output-file requirements.lock
@@ -51,7 +60,7 @@ migrate: $(VENV)/.installed ## bring the database to the newest schema
 
 # --- prove -------------------------------------------------------------------------------------------------------------
 
-test: $(VENV)/.installed $(CONFORMANCE)/node_modules/.installed ## every test, the real frontend packages on Node included
+test: $(VENV)/.installed $(CONFORMANCE)/node_modules/.installed $(PLAYGROUND)/node_modules/.installed ## every test, the real frontend packages on Node included
 	$(PY) -m pytest
 
 check: static test ## what CI runs: format, lint, types, import contracts, tests
@@ -79,4 +88,4 @@ soak: $(VENV)/.installed ## long load with faults; stop it with Ctrl-C
 	@$(PY) -m tests.bench.soak
 
 clean: ## remove what set-up and tests created; keeps the data folder
-	rm -rf $(VENV) $(CONFORMANCE)/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) $(CONFORMANCE)/node_modules $(PLAYGROUND)/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage

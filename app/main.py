@@ -28,6 +28,7 @@ from app.api.middleware import RequestLine
 from app.clock import new_id
 from app.log import cause_chain, get_logger
 from app.metrics import Metrics
+from app.playground import route as playground
 from app.sessions.breaker import Breaker
 from app.sessions.chat import Chat, Policy
 from app.sessions.checkpoints import dies_at, passes
@@ -133,6 +134,8 @@ def create_app(
     for room in (health, metrics_route, openapi, streams, answers, chat, history):
         app.include_router(room.router)
     problems.install(app)
+    if settings.playground:
+        playground.install(app)
     app.add_middleware(
         CORSMiddleware,
         allow_origins=list(settings.cors_origins),
