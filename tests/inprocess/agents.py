@@ -1,0 +1,118 @@
+"""Scripted agents whose tools wait for the test, and whose model keeps what it was sent.
+
+``AGENT_SERVER_AGENTS=tests.inprocess.agents:AGENTS``. Every turn is a script (``app.agent.scripted``).
+"""
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.agent.model import ModelEvent, ModelRequest, ModelResponse, TextDelta
+from app.agent.registry import Agent
+from app.agent.scripted import ScriptedModel
+from app.agent.tools import ToolContext, client_tool, subagent, tool
+from app.agents import outbox
+from app.agents.tools import ask_user, fail, get_location, get_weather, pick_option, publish_note, send_email
+
+
+@dataclass
+class Gate:
+    """A named place in a run: the run says that it is there and goes on when it is let."""
+
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def open(self) -> None:
+        self.opened.set()
+
+
+gates: defaultdict[str, Gate] = defaultdict(Gate)
+asked: list[ModelRequest] = []
+"""Every request the model was sent, in order."""
+
+
+def forget() -> None:
+    gates.clear()
+    asked.clear()
+
+
+async def wait_at(name: str) -> None:
+    gates[name].reached.set()
+    await gates[name].opened.wait()
+
+
+class _Echo:
+    """For turns that are no script."""
+
+    async def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
+        yield TextDelta(0, "ok")
+        yield ModelResponse([{"type": "text", "text": "ok"}])
+
+
+class GatedModel:
+    """Plays scripts; ``[at NAME]`` in a text waits at that gate right after the piece that holds it was said."""
+
+    def __init__(self) -> None:
+        self._inner = ScriptedModel(_Echo())
+
+    async def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
+        asked.append(request)
+        stream = self._inner.step(request)
+        try:
+            async for event in stream:
+                yield event
+                if isinstance(event, TextDelta):
+                    for name in re.findall(r"\[at (\w+)\]", event.text):
+                        await wait_at(name)
+        finally:
+            await stream.aclose()
+
+
+@tool
+async def hold(gate: str) -> str:
+    """Waits at a gate."""
+    await wait_at(gate)
+    return f"held at {gate}"
+
+
+@tool
+async def nothing() -> None:
+    """Gives nothing."""
+
+
+@tool(needs_approval=True)
+async def guarded_hold(gate: str, context: ToolContext) -> str:
+    """Waits at a gate once it is approved; one line in the outbox says that it began."""
+    outbox.append(context, "guarded", {"gate": gate})
+    await wait_at(gate)
+    return f"held at {gate}"
+
+
+@tool(needs_approval=True, deadline_s=3600)
+async def timed_email(to: str, context: ToolContext) -> str:
+    """An approval with a deadline."""
+    outbox.append(context, "email", {"to": to})
+    return "sent"
+
+
+timed_location = client_tool("timed_location", "A client tool with a deadline.", deadline_s=3600)
+typed_answer = client_tool(
+    "typed_answer",
+    "A client tool with an output schema.",
+    output_schema={"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}},
+)
+
+_OWN: tuple[Any, ...] = (hold, nothing, guarded_hold, timed_email, timed_location, typed_answer)
+_BUILT_IN: tuple[Any, ...] = (get_weather, fail, get_location, pick_option, send_email)
+
+model = GatedModel()
+AGENTS = [
+    Agent(
+        "tester", "Play the script.", model, (*_OWN, *_BUILT_IN, subagent("research", "A child.", "child"))
+    ),
+    Agent("child", "Play the script.", model, (*_OWN, *_BUILT_IN, ask_user, publish_note)),
+    Agent("other", "Play the script.", model, _OWN),
+]
