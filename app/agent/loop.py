@@ -60,6 +60,7 @@ class TreeDriver:
         self._ids = CallIds(tree.known_ids)
         self._stop = asyncio.Event()
         self._draining = False
+        self._handing_over = False  # something of the tree waits for its next owner
         self._due: set[str] = set()  # begun calls whose tool this owner has yet to run
         self._histories: dict[UUID, list[Entry]] = {}
         self._speech: Speech | None = None  # the root's response that is being streamed
@@ -153,7 +154,9 @@ class TreeDriver:
 
     async def _execute(self, run: Run, step: Sequence[Call]) -> None:
         ready = [c for c in step if c.state is CallState.READY]
-        if ready:
+        if ready and self._draining:
+            self._handing_over = True
+        elif ready:
             await self._scribe.exclusively(self._deps.runs.begin_calls(self._tree, ready))
             self._due.update(c.call_id for c in ready)
         work: list[Coroutine[Any, Any, None]] = []
@@ -164,6 +167,8 @@ class TreeDriver:
             elif call.kind is CallKind.SUBAGENT and call.state is CallState.STARTED:
                 work.append(self._run_child(call))
         await together(work)
+        if self._handing_over:
+            raise HandedOver
 
     async def _run_tool(self, run: Run, call: Call) -> None:
         tool = self._tool_of(call)
@@ -194,6 +199,9 @@ class TreeDriver:
                 if not await self._advance(child):
                     self._progress(call, "waiting", "")
                     return
+            except HandedOver:  # once the tools beside it are done
+                self._handing_over = True
+                return
             except RunFailed as failure:
                 self._log_failure(child, failure)
                 settled = self._deps.runs.settle_child(self._tree, child, RunState.FAILED, str(failure.code))
