@@ -3,6 +3,7 @@
 Start reading here for what is wired to what. Nothing else constructs settings, engines, registries or use cases.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -47,6 +48,9 @@ from app.store.engine import Pool, open_pool
 from app.store.framelog import FrameLog
 from app.store.transaction import Store
 from app.streaming.tail import Tail
+
+READY_S = 3.0
+"""How long the database may take to answer a probe: one that hangs is as good as gone."""
 
 log = get_logger(__name__)
 
@@ -254,8 +258,9 @@ def _ready(store: Store, supervisor: Supervisor) -> health.Ready:
     async def ready() -> dict[str, str]:
         found = {"database": "ok", "schema": "ok", "accepting": "draining" if supervisor.draining else "ok"}
         try:
-            if not await migrate.is_current(store, known):
-                found["schema"] = "behind"
+            async with asyncio.timeout(READY_S):
+                if not await migrate.is_current(store, known):
+                    found["schema"] = "behind"
         except Exception as error:
             log.warning("ready.database_failed", cause=cause_chain(error))
             found["database"] = "unreachable"
