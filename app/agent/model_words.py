@@ -46,6 +46,7 @@ _FETCHES: dict[str, frozenset[str]] = {
     "AnthropicModel": IMAGES | {PDF},
 }
 _READS_ANYTHING = frozenset({"GoogleModel"})
+_HTTPS_ONLY = frozenset({"AnthropicModel"})
 
 
 def given_file(part: Mapping[str, Any], *, adapter: str) -> bytes | str | None:
@@ -56,7 +57,8 @@ def given_file(part: Mapping[str, Any], *, adapter: str) -> bytes | str | None:
     url, media_type = part["url"], part["mediaType"]
     named = f" called {part['filename']}" if part.get("filename") else ""
     remote = _is_remote(url)
-    if remote and media_type in _FETCHES.get(adapter, ()):
+    fetched = adapter not in _HTTPS_ONLY or url.lower().startswith("https:")
+    if remote and fetched and media_type in _FETCHES.get(adapter, ()):
         return None
     data = _data_of(url)
     if data is not None and (media_type.startswith("text/") or media_type in _TEXTS):

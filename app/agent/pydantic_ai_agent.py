@@ -25,6 +25,7 @@ engine of another kind, tool names that the wire cannot carry.
 import inspect
 import json
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Protocol, cast
@@ -110,13 +111,16 @@ class Driver:
     _entered: Kept[Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._entered = Kept(
-            f"agent {self.name}", lambda: self.declared.agent, open_timeout_s=CONNECT_TIMEOUT_S
-        )
+        self._entered = Kept(f"agent {self.name}", self._open, open_timeout_s=CONNECT_TIMEOUT_S)
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncGenerator[Any]:
+        async with self.model, self.declared.agent as agent:
+            yield agent
 
     async def entered(self) -> Any:
-        """The library's agent, its toolsets connected once for all runs. When one cannot be, each run connects by
-        itself, and says why it fails."""
+        """The library's agent, its model and toolsets connected once for all runs. When one cannot be, each run
+        connects by itself, and says why it fails."""
         try:
             return await self._entered.get()
         except Unavailable:

@@ -19,7 +19,15 @@ from pydantic_ai import exceptions, messages
 from pydantic_graph import End
 
 from app.agent.context import RequestContext
-from app.agent.model import ModelEvent, ModelFailure, ModelRequest, ModelResponse, TextDelta, Usage
+from app.agent.model import (
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    ModelResponse,
+    TextDelta,
+    ToolInputDelta,
+    Usage,
+)
 from app.agent.plain import plain
 from app.agent.pydantic_ai_calls import Run, begun, manager_of, tools_of
 from app.agent.pydantic_ai_messages import Translator, classified, from_response, refuse_unfinished
@@ -100,7 +108,8 @@ class _Said:
         self._shown = 0
         self._kinds: dict[str, str] | None = None
         self._judged = _judged(run)
-        self._holding: list[str] = []
+        self._holding: list[ModelEvent] = []
+        self._hold = self._judged
         self._parts: list[dict[str, Any]] = []
         self._own: list[Any] = []
         self._usage = Usage()
@@ -115,23 +124,27 @@ class _Said:
 
     def next_request(self) -> None:
         self._first, self._translate, self._kinds = self._shown, Translator(), None
-        self._holding = []
+        self._holding, self._hold = [], self._judged
 
     def heard(self, event: object) -> list[ModelEvent]:
-        """What is shown of an event at once: not an output tool's call, nor text that has yet to be judged."""
+        """What is shown of an event at once: not an output tool's call, nor text that has yet to be judged. Text
+        beside a tool's call is not the output, so it is not judged."""
         shown: list[ModelEvent] = []
         for ours in self._translate(event):
             ours = replace(ours, part=ours.part + self._first) if self._first else ours
             self._shown = max(self._shown, ours.part + 1)
-            if isinstance(ours, TextDelta) and self._judged:
-                self._holding.append(ours.text)
-            elif isinstance(ours, TextDelta) or not _is_output(ours, self.kinds):
+            if isinstance(ours, TextDelta) and self._hold:
+                self._holding.append(ours)
+            elif not isinstance(ours, ToolInputDelta):
                 shown.append(ours)
+            elif self.kinds.get(ours.tool) != "output":
+                self._hold = False
+                shown += [*self.held(), ours]
         return shown
 
     def held(self) -> list[ModelEvent]:
-        text, self._holding = "".join(self._holding), []
-        return self._text(text) if text else []
+        held, self._holding = self._holding, []
+        return held
 
     def keep(self, response: messages.ModelResponse, *, without_calls: bool = False) -> None:
         """Takes a response into what the history will hold."""
@@ -168,10 +181,6 @@ class _Said:
     def _text(self, text: str) -> list[ModelEvent]:
         number, self._shown = self._shown, self._shown + 1
         return [TextDelta(number, text)]
-
-
-def _is_output(event: ModelEvent, kinds: Mapping[str, str]) -> bool:
-    return kinds.get(getattr(event, "tool", "")) == "output"
 
 
 def _judged(run: Run) -> bool:

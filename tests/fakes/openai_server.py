@@ -192,3 +192,34 @@ def _write_chunks(writer: asyncio.StreamWriter, chunks: Sequence[dict[str, Any]]
 
 def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
     writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+
+# --- what the real one refuses
+# -----------------------------------------------------------------------------------
+
+_MESSAGE_KEYS = {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content", "refusal"}
+_PART_KEYS = {"text": {"type", "text"}, "image_url": {"type", "image_url"}, "file": {"type", "file"}}
+
+
+def faults_of(body: dict[str, Any]) -> list[str]:
+    """What the real API would refuse of a request: pairing, ids, unknown keys, files of another form."""
+    faults: list[str] = []
+    waiting: list[str] = []
+    for number, message in enumerate(body["messages"]):
+        if foreign := set(message) - _MESSAGE_KEYS:
+            faults.append(f"message {number} has {sorted(foreign)}")
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                faults.append(f"message {number} answers nothing")
+            else:
+                waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            faults.append(f"no result for {waiting} before message {number}")
+        waiting = [call["id"] for call in message.get("tool_calls") or ()]
+        if any(len(call_id) > 40 for call_id in waiting):
+            faults.append(f"message {number} has an id of more than 40 characters")
+        parts = message["content"] if isinstance(message.get("content"), list) else []
+        foreign_parts = [part for part in parts if set(part) - _PART_KEYS.get(part["type"], set())]
+        faults += [f"message {number} has a part {sorted(part)}" for part in foreign_parts]
+    return faults + ([f"no result for {waiting}"] if waiting else [])
