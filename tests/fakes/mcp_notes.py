@@ -1,6 +1,9 @@
-"""A small MCP server over stdio: notes, kept as long as it lives. Started as a script, in a process of its own."""
+"""A small MCP server: notes, kept as long as it lives. Started as a script, in a process of its own: over stdio, or over
+streamable HTTP on the port that is its argument.
+"""
 
 import os
+import sys
 from pathlib import Path
 
 from mcp.server.mcpserver import MCPServer
@@ -45,4 +48,7 @@ if __name__ == "__main__":
     if started := os.environ.get("STARTED_FILE"):
         with Path(started).open("a") as file:
             file.write(f"{os.getpid()}\n")
-    server.run()
+    if len(sys.argv) > 1:
+        server.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        server.run()

@@ -1,0 +1,194 @@
+"""MCP servers as toolsets: real ones, in processes of their own, that crash, are down and come back."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.agent import mcp_servers
+from app.agent.context import RequestContext, ToolContext
+from app.agent.declaration import Agent
+from app.agent.mcp_servers import McpServer, mcp
+from app.agent.tools import InvalidInput, Kind, ToolResult, run_tool, tool
+from app.domain.call_state import Outcome
+from tests.acceptance.replica import free_port
+from tests.inprocess.fixtures import logs
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+NOTES = [sys.executable, str(Path(__file__).parents[1] / "fakes" / "mcp_notes.py")]
+CONTEXT = ToolContext("ada", "chat", "run", {}, "call", Path("unused"))
+HERE = RequestContext("ada", "chat", "run", {})
+
+
+__all__ = ["logs"]  # a fixture
+
+
+@pytest.fixture(autouse=True)
+def at_once(logs, monkeypatch) -> None:
+    monkeypatch.setattr(mcp_servers, "RETRY_AFTER_S", 0.0)
+
+
+@pytest.fixture
+async def closing() -> AsyncIterator[list[McpServer]]:
+    servers: list[McpServer] = []
+    yield servers
+    for server in servers:
+        await server.aclose()
+
+
+async def call(server: McpServer, name: str, **given: Any) -> ToolResult:
+    found = next(each for each in await server.tools() if each.name == name)
+    return await run_tool(found, CONTEXT, given)
+
+
+async def test_tools_are_listed_and_run_over_stdio(closing, tmp_path):
+    started = tmp_path / "started"
+    server = mcp(
+        command=NOTES,
+        prefix="n-",
+        needs_approval=["forget"],
+        retry_safe="*",
+        env={"STARTED_FILE": str(started)},
+    )
+    closing.append(server)
+    tools = {each.name: each for each in await server.tools()}
+    assert set(tools) == {"n-add", "n-count", "n-forget", "n-fail", "n-crash"}
+    assert tools["n-add"].description == "Keep a note."
+    assert tools["n-add"].check({"text": "a"}) == {"text": "a"}
+    with pytest.raises(InvalidInput):
+        tools["n-add"].check({})
+    assert [tools[name].kind_for({}) for name in ("n-add", "n-forget")] == [Kind.SERVER, Kind.APPROVAL]
+    added = await asyncio.gather(*(call(server, "n-add", text="x") for _ in range(5)))
+    assert {each.outcome for each in added} == {Outcome.OK}
+    assert (await call(server, "n-count")).value == 5
+    failed = await call(server, "n-fail")
+    assert (failed.outcome, failed.error_code) == (Outcome.ERROR, "tool_error")
+    assert len(started.read_text().split()) == 1, "one process serves them all"
+    await server.aclose()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
+
+
+async def test_a_server_that_crashes_is_a_failed_tool_and_comes_back(closing):
+    server = mcp(command=NOTES)
+    closing.append(server)
+    await call(server, "add", text="x")
+    crashed = await call(server, "crash")
+    assert (crashed.outcome, crashed.value) == (Outcome.ERROR, "The server of this tool went away.")
+    assert (await call(server, "count")).value == 0, "another process answers"
+
+
+async def test_a_server_that_is_down_has_no_tools_and_a_late_call_fails(closing, tmp_path):
+    server = mcp(command=[str(tmp_path / "missing")], prefix="n_")
+    closing.append(server)
+    agent = Agent("a", "", _Silent(), toolsets=[server])
+    assert (await agent.for_step(HERE)).tools == ()
+    assert agent.tool("other") is None
+    late = agent.tool("n_add")
+    assert late is not None
+    failed = await run_tool(late, CONTEXT, {})
+    assert (failed.outcome, failed.value) == (Outcome.ERROR, "The server of this tool cannot be reached.")
+
+
+async def test_a_server_that_says_nothing_holds_a_step_up_for_its_timeout_only(closing):
+    server = mcp(command=[sys.executable, "-c", "import time; time.sleep(60)"], connect_timeout_s=0.3)
+    closing.append(server)
+    assert await server.tools() == []
+
+
+async def test_an_agents_own_tool_wins_over_a_servers(closing):
+    @tool
+    def add(text: str) -> str:
+        return text
+
+    server = mcp(command=NOTES, only=["add", "count"])
+    closing.append(server)
+    step = await Agent("a", "", _Silent(), [add], toolsets=[server]).for_step(HERE)
+    assert [each.name for each in step.tools] == ["add", "count"]
+    assert step.tool("add") is add
+    assert step.tool("forget") is None
+
+
+async def test_a_server_over_http_keeps_its_tools_while_it_is_down(closing):
+    port = free_port()
+    server = mcp(url=f"http://127.0.0.1:{port}/mcp", timeout_s=10)
+    closing.append(server)
+    assert await server.tools() == []
+    process = _started(port)
+    try:
+        while not await server.tools():
+            await asyncio.sleep(0.05)
+        assert (await call(server, "add", text="x")).value == {"notes": 1}
+        known = {each.name: each for each in await server.tools()}
+        process.kill()
+        process.wait()
+        failed = await run_tool(known["count"], CONTEXT, {})
+        assert (failed.outcome, failed.error_code) == (Outcome.ERROR, "tool_error")
+        assert {each.name for each in await server.tools()} == set(known)
+        process = _started(port)
+        while (counted := await call(server, "count")).outcome is not Outcome.OK:
+            await asyncio.sleep(0.05)
+        assert counted.value == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_a_server_from_the_registry_is_served(closing):
+    fetched = [
+        sys.executable,
+        "-m",
+        "uv",
+        "tool",
+        "run",
+        "--from",
+        "mcp-server-time==2026.10.19",
+        "python",
+        "-c",
+    ]
+    where = "import mcp_server_time, sys; print(sys.executable)"
+    try:
+        found = subprocess.run([*fetched, where], check=True, capture_output=True, timeout=40)
+    except (subprocess.SubprocessError, OSError):
+        pytest.skip("the package cannot be fetched")
+    python = found.stdout.decode().strip()
+    server = mcp(command=[python, "-m", "mcp_server_time"], prefix="time_")
+    closing.append(server)
+    assert {"time_get_current_time", "time_convert_time"} <= {each.name for each in await server.tools()}
+    given = {"source_timezone": "Europe/Oslo", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+    converted = await call(server, "time_convert_time", **given)
+    assert converted.outcome is Outcome.OK, converted
+    assert "Asia/Tokyo" in str(converted.value)
+    failed = await call(server, "time_get_current_time", timezone="Nowhere/None")
+    assert failed.outcome is Outcome.ERROR
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({}, "either"),
+        ({"command": "a", "url": "http://b"}, "either"),
+        ({"command": ""}, "empty"),
+        ({"command": "a", "prefix": "no spaces"}, "prefix"),
+    ],
+)
+def test_a_bad_declaration_is_refused(given, why):
+    with pytest.raises(ValueError, match=why):
+        mcp(**given)
+
+
+def _started(port: int) -> subprocess.Popen[bytes]:
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen([*NOTES, str(port)], stdin=quiet, stdout=quiet, stderr=quiet)
+
+
+class _Silent:
+    async def step(self, request):
+        raise AssertionError
+        yield
