@@ -1,7 +1,7 @@
 """Which answer does a request that carries answers get? (contract: the response, by the first row that applies)
 
 Decided from the outcomes of its submits alone, after the last one. Two axes: what was accepted, and the worst trouble. When
-nothing was accepted, ``REFUSAL`` names the error.
+nothing was accepted, ``REJECTION_ORDER`` names the error.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class ChatAnswer(StrEnum):
     NOT_STORED = "not_stored"
     """Case C: 409 ``answer_not_stored`` with the calls that still wait."""
     REJECTED = "rejected"
-    """400 or 409: see ``REFUSAL``."""
+    """400 or 409: see ``REJECTION_ORDER``."""
     CONTINUATION = "continuation"
     """200: see ``continuation``."""
     IMPOSSIBLE = "impossible"
