@@ -77,7 +77,14 @@ def _errors() -> str:
         statuses = (
             ["in the stream", ""] if in_stream else [str(row.uncommitted or ""), str(row.committed or "")]
         )
-        cells = [f"`{code_}`", *statuses, "yes" if row.retryable else "no", row.level, row.sentence, row.do]
+        cells = [
+            f"`{code_}`",
+            *statuses,
+            "yes" if row.retryable else "no",
+            "" if in_stream else row.level,
+            row.sentence,
+            row.do,
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

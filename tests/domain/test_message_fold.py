@@ -6,7 +6,7 @@ import pytest
 
 from app.domain import frames
 from app.domain.frames import Chunk
-from app.domain.ui_message import MessageFold, Part, answered_state, rendered
+from app.domain.ui_message import MessageFold, Part
 
 STEP: Part = {"type": "step-start"}
 OPEN, CLOSE = frames.START_STEP, frames.FINISH_STEP
@@ -250,85 +250,3 @@ def test_a_step_in_which_nothing_was_said_is_taken_back() -> None:
     fold = MessageFold([STEP, call("input-available"), STEP, STEP])
     fold.trim()
     assert fold.stored() == [STEP, call("input-available")]
-
-
-# --- what no frame can say ------------------------------------------------------------------------------------------------
-
-
-def asked_for_approval() -> MessageFold:
-    fold = MessageFold()
-    for chunk in (OPEN, ASKED, frames.tool_approval_request("c1", "apr")):
-        fold.apply(chunk)
-    return fold
-
-
-def test_a_decision_is_written_into_its_part() -> None:
-    fold = asked_for_approval()
-    fold.respond("c1", {"approved": False, "reason": "no"})
-    assert fold.stored()[1] == call(
-        "approval-responded", approval={"id": "apr", "approved": False, "reason": "no"}
-    )
-
-
-def test_a_call_that_the_server_closes_is_a_flagged_error_without_an_approval() -> None:
-    fold = asked_for_approval()
-    fold.close("c1", "Not answered in time.")
-    assert fold.stored()[1] == call("output-error", errorText="Not answered in time.", providerExecuted=True)
-
-
-def test_a_call_that_is_closed_loses_the_output_that_its_client_showed() -> None:
-    fold = MessageFold()
-    for chunk in (OPEN, ASKED, frames.tool_output_available("c1", 1)):
-        fold.apply(chunk)
-    fold.close("c1", "Stopped.")
-    assert fold.stored()[1] == call("output-error", errorText="Stopped.", providerExecuted=True)
-
-
-def test_a_draft_that_is_not_committed_can_be_taken_back_while_a_text_is_open() -> None:
-    fold = MessageFold()
-    for chunk in (OPEN, frames.text_start("t"), frames.text_delta("t", "a")):
-        fold.apply(chunk)
-    before = fold.copy()
-    fold.apply(ASKED)
-    fold.restore(before)
-    fold.apply(frames.text_delta("t", "b"))
-    fold.apply(frames.text_end("t"))
-    assert fold.stored() == [STEP, {"type": "text", "text": "ab", "state": "done"}]
-
-
-# --- a call between its answer and its drain --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("kind", "answer", "shown"),
-    [
-        ("client", {"output": 1}, {"state": "output-available", "output": 1}),
-        ("client", {"output": None}, {"state": "output-available", "output": None}),
-        ("client", {"errorText": "no"}, {"state": "output-error", "errorText": "no"}),
-        (
-            "approval",
-            {"approved": True},
-            {"state": "approval-responded", "approval": {"id": "apr", "approved": True}},
-        ),
-        (
-            "approval",
-            {"approved": False, "reason": "no"},
-            {"state": "approval-responded", "approval": {"id": "apr", "approved": False, "reason": "no"}},
-        ),
-    ],
-)
-def test_an_answered_call_shows_its_answer_until_its_drain(
-    kind: str, answer: dict[str, Any], shown: Part
-) -> None:
-    assert answered_state(kind, answer, "apr") == shown
-
-
-def test_a_snapshot_lays_the_answers_over_the_stored_parts_and_changes_nothing_else() -> None:
-    stored = [STEP, call("input-available"), {**call("input-available"), "toolCallId": "c2"}]
-    shown = rendered(stored, {"c1": {"state": "output-available", "output": 1}})
-    assert shown == [
-        STEP,
-        call("output-available", output=1),
-        {**call("input-available"), "toolCallId": "c2"},
-    ]
-    assert stored[1]["state"] == "input-available"
