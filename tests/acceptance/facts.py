@@ -4,8 +4,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import orjson
 
@@ -59,6 +61,13 @@ def _is_minted(key: str, item: Any) -> bool:
     return key == "id" and isinstance(item, str) and (_MINTED.search(item) is not None or "chat-" in item)
 
 
+async def owner_of(postgres: Postgres, run_id: str, replicas: Sequence[Replica]) -> Replica:
+    """The replica whose lease holds the run."""
+    name = await postgres.value("select lease_owner from run where id = $1::uuid", UUID(run_id))
+    [owner] = [r for r in replicas if r.said("server.started")[-1]["replica"] == name]
+    return owner
+
+
 async def live_runs(postgres: Postgres) -> int:
     return await postgres.value("select count(*) from run where state in ('running', 'suspended')")
 
@@ -69,33 +78,42 @@ async def faults_in_histories(postgres: Postgres) -> list[str]:
     outputs = {
         (row["session_id"], row["call_id"]): _json(row["answer"])["output"]
         for row in await postgres.fetch(
-            "select session_id, call_id, answer from call where kind = 'client' and answer is not null"
+            "select c.session_id, c.call_id, c.answer from call c join run r on r.id = c.run_id "
+            "where c.kind = 'client' and c.answer is not null and (r.parent_run is null or r.state = 'completed')"
         )
         if "output" in _json(row["answer"])
     }
     rows = await postgres.fetch(
-        "select session_id, body, case when child then run_id end as child_run from history "
-        "where cut_at is null order by session_id, child_run, position"
+        "select h.session_id, h.body, case when h.child then h.run_id end as child_run from history h "
+        "join run r on r.id = h.run_id where h.cut_at is null and (not h.child or r.state = 'completed') "
+        "order by h.session_id, child_run, h.position"
     )
     found: list[str] = []
     told: Counter[tuple[Any, str]] = Counter()
-    expected: list[str] = []
-    for row in rows:
-        entry = _json(row["body"])
-        given = [result["id"] for result in entry.get("results", [])]
-        if given != expected:
-            found.append(f"session {row['session_id']}: calls {expected}, results {given}")
-        made = [part["id"] for part in entry.get("parts", []) if part["type"] == "call"]
-        expected = made if entry["role"] == "assistant" else []
-        for result in entry.get("results", []):
-            key = (row["session_id"], result["id"])
-            told[key] += 1
-            if result["outcome"] == "ok" and key in outputs and result["value"] != outputs[key]:
-                found.append(
-                    f"session {key[0]}: {key[1]} was answered {outputs[key]}, told {result['value']}"
-                )
+    for (session, _), entries in groupby(rows, key=lambda row: (row["session_id"], row["child_run"])):
+        expected: list[str] = []
+        for entry in [*(_json(row["body"]) for row in entries), {"role": "end"}]:
+            results = entry.get("results", [])
+            if [result["id"] for result in results] != expected:
+                found.append(f"session {session}: calls {expected}, results {results}")
+            made = [part["id"] for part in entry.get("parts", []) if part["type"] == "call"]
+            expected = made if entry["role"] == "assistant" else []
+            for result in results:
+                key = (session, result["id"])
+                told[key] += 1
+                if result["outcome"] == "ok" and key in outputs and result["value"] != outputs[key]:
+                    found.append(
+                        f"session {session}: {key[1]} was answered {outputs[key]}, told {result['value']}"
+                    )
     found += [f"session {key[0]}: {key[1]} has {told[key]} results" for key in outputs if told[key] != 1]
     return found
+
+
+# Their request's own line, or the answer that names the call, has the code.
+_BESIDE_THEIR_REQUEST = {
+    "handleResumePath: submit failed (its answer was not stored)",
+    "handleChatStream.reconcileSession: reconcile failed (permanent)",
+}
 
 
 def faults_in_logs(replicas: Iterable[Replica]) -> list[str]:
@@ -105,11 +123,17 @@ def faults_in_logs(replicas: Iterable[Replica]) -> list[str]:
         for line in replica.lines():
             if "raw" in line:
                 found.append(f"{replica.name}: {line['raw'][:300]}")
-            elif (
-                line.get("event") == "request.ended" and line["status"] >= 400 and not line.get("code")
-            ) or (line.get("level") == "error" and "code" not in line):
+            elif _failed_without_a_code(line):
                 found.append(f"{replica.name}: {json.dumps(line)[:1500]}")
     return found
+
+
+def _failed_without_a_code(line: dict[str, Any]) -> bool:
+    if line.get("event") == "request.ended":
+        return line["status"] >= 400 and not line.get("code") and not line["route"].startswith("/health")
+    return (
+        line.get("level") == "error" and "code" not in line and line.get("event") not in _BESIDE_THEIR_REQUEST
+    )
 
 
 def took_effect_twice(file: Path) -> Sequence[str]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import httpx2
 import orjson
@@ -43,7 +43,6 @@ class Replica:
             **settings,
         }
         self._process: subprocess.Popen[bytes] | None = None
-        self._output: IO[bytes] | None = None
 
     # its life
 
@@ -57,16 +56,16 @@ class Replica:
             if value is not None:
                 ours[f"AGENT_SERVER_{key.upper()}"] = str(value).lower() if value is True else str(value)
         ours |= {"AGENT_SERVER_PORT": str(self.port), "AGENT_SERVER_LOG_FORMAT": "json"}
-        self._output = self.log_file.open("ab")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "app", "serve"],
-            cwd=ROOT,
-            env=ours,
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with self.log_file.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "app", "serve"],
+                cwd=ROOT,
+                env=ours,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     async def start(self, **settings: Any) -> float:
         """Starts it. Returns the seconds until it was ready."""
@@ -111,9 +110,6 @@ class Replica:
         self.send(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
-        if self._output is not None:
-            self._output.close()
-            self._output = None
 
     async def ended(self, within_s: float = 20.0) -> int:
         """Waits for the process's end. Returns its exit code."""

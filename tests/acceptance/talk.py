@@ -159,12 +159,12 @@ class Chat:
         return await self._read("POST", "/chat", self.body(answered(last)))
 
 
-def answered(message: Mapping[str, Any]) -> dict[str, Any]:
-    """An assistant message in which every open call has an answer: a location, a yes."""
+def answered(message: Mapping[str, Any], output: Any = LOCATION) -> dict[str, Any]:
+    """An assistant message in which every open call has an answer: ``output``, a yes."""
     parts: list[dict[str, Any]] = []
     for part in message["parts"]:
         if part.get("state") == "input-available":
-            part = {**part, "state": "output-available", "output": LOCATION}
+            part = {**part, "state": "output-available", "output": output}
         elif part.get("state") == "approval-requested":
             part = {
                 **part,
