@@ -22,7 +22,7 @@ from app.sessions.closing import settle_without_owner
 from app.sessions.faults import as_service_error
 from app.sessions.owner_quota import check_live_runs
 from app.sessions.plans import Attach, HarmlessStep, Plan
-from app.sessions.runs import Runs
+from app.sessions.runs import Claim, Runs
 from app.sessions.starting import Begin, begin
 from app.sessions.stop import Stop
 from app.sessions.submit import Seen, Submitter
@@ -57,6 +57,7 @@ class Owner(Protocol):
     def has_room(self) -> bool: ...
     def wake(self, run_id: UUID, epoch: int) -> None: ...
     def announce(self, run_id: UUID) -> None: ...
+    def adopt(self, run_id: UUID) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +162,12 @@ class Chat:
             except ServiceError:
                 raise
             except Exception as error:
-                if decided.began is not None and await self._did_begin(decided.began, error):
-                    return decided
+                if decided.began is not None:
+                    if await self._did_begin(decided.began, error):
+                        return decided
+                    self._owner.adopt(
+                        decided.began.run_id
+                    )  # nobody can say whether it began: if it did, it is driven
                 raise as_service_error(error, committed=False) from error
         raise ServiceError(Code.STATE_CONCURRENCY_CONFLICT, "the run changed hands again and again")
 
@@ -180,15 +185,15 @@ class Chat:
     async def reconcile(self, owner: str, chat_id: str) -> None:
         """Takes over the session's live run when its lease has lapsed. A failure here is 500, never 503."""
         try:
-            claimed: tuple[UUID, int] | None = None
+            claimed: Claim | None = None
             async with self._store.transaction() as tx:
                 session = await sessions.lock(tx, owner, chat_id)
                 run = await runs.current(tx, session.id) if session is not None else None
                 if session is not None and run is not None and run.lapsed:
-                    epoch = await self._runs.claim_in(tx, session.id, run.id)
-                    claimed = (run.id, epoch) if epoch is not None else None
+                    claimed = await self._runs.claim_in(tx, session.id, run.id)
             if claimed is not None:
-                self._owner.wake(*claimed)
+                self._runs.say_claimed(claimed)
+                self._owner.wake(claimed.run_id, claimed.epoch)
         except Exception as error:
             log.error(
                 "handleChatStream.reconcileSession: reconcile failed (permanent)", cause=cause_chain(error)

@@ -10,6 +10,7 @@ the session's lock, guarded by the root's epoch; its frames are written with it,
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -41,6 +42,15 @@ class StopRequested(Exception):
     """A stop is recorded for the run: the commit that finds it is its settlement."""
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """``takeover``: which one it is of this run; ``None`` when nobody had held it, or it was given back."""
+
+    run_id: UUID
+    epoch: int
+    takeover: int | None
+
+
 class Runs:
     """``owner`` is this replica's name in the leases; ``checkpoint`` is told each side of every commit."""
 
@@ -60,11 +70,18 @@ class Runs:
             waiting = await runs.claimable(tx, limit=limit)
         for session_id, run_id in waiting:
             async with self._store.transaction() as tx:
-                epoch = await self.claim_in(tx, session_id, run_id)
-            if epoch is not None:
-                yield run_id, epoch
+                claimed = await self.claim_in(tx, session_id, run_id)
+            if claimed is not None:
+                self.say_claimed(claimed)
+                yield run_id, claimed.epoch
 
-    async def claim_in(self, tx: Tx, session_id: UUID, run_id: UUID) -> int | None:
+    def say_claimed(self, claim: Claim) -> None:
+        """To be called when the claim is committed: a takeover is counted and has a line."""
+        if claim.takeover is not None:
+            self.on_takeover()
+            log.warning("run.taken_over", run_id=str(claim.run_id), attempt=claim.takeover, epoch=claim.epoch)
+
+    async def claim_in(self, tx: Tx, session_id: UUID, run_id: UUID) -> Claim | None:
         """Claims one run that nobody holds, under its session's lock; ``None`` when there is nothing (more) to claim."""
         if await sessions.lock_by_id(tx, session_id) is None:
             return None
@@ -84,10 +101,7 @@ class Runs:
         await frame_rows.discard_after(tx, run_id, run.frame_seq)
         if run.epoch:
             await sessions.mark_cut(tx, session_id, run_id)
-        if run.lapsed:
-            self.on_takeover()
-            log.warning("run.taken_over", run_id=str(run_id), attempt=claimed.attempts, epoch=claimed.epoch)
-        return claimed.epoch
+        return Claim(run_id, claimed.epoch, claimed.attempts if run.lapsed else None)
 
     async def renew(self, held: Mapping[UUID, int]) -> dict[UUID, bool]:
         """Extends the leases of the runs held; see ``store.runs.renew``."""

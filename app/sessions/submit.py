@@ -40,7 +40,7 @@ from app.sessions.plans import Attach, HarmlessStep, Mode, Plan
 from app.sessions.runs import Runs
 from app.store import calls, messages, runs, sessions
 from app.store.engine import dumps
-from app.store.faults import Fault, classify
+from app.store.faults import CorruptRow, Fault, classify
 from app.store.transaction import Store, Tx
 
 log = get_logger(__name__)
@@ -60,13 +60,15 @@ _CAUSES = {
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An answer and how its call stood when the request's facts were read. ``batch`` only when the call is over."""
+    """An answer and how its call stood when the request's facts were read. ``batch`` only when the call is over. ``corrupt``: its row
+    cannot be read."""
 
     answer: Answer
     standing: Standing
     call: CallFacts | None
     root_of_message: UUID | None
     batch: "Batch | None" = None
+    corrupt: CorruptRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +115,13 @@ class Submitter:
         """How the calls of these answers stand, read in the request's own facts transaction."""
         if session_id is None:
             return [Seen(answer, Standing.ABSENT, None, None) for answer in answers]
-        known = await calls.facts(tx, session_id, [answer.call_id for answer in answers])
+        known, unreadable = await _known_calls(tx, session_id, answers)
         roots = await messages.runs_of(tx, session_id, [a.message_id for a in answers if a.message_id])
         seen: list[Seen] = []
         for answer in answers:
+            if (corrupt := unreadable.get(answer.call_id)) is not None:
+                seen.append(Seen(answer, Standing.WAITS, None, None, corrupt=corrupt))
+                continue
             call, root = known.get(answer.call_id), roots.get(answer.message_id or "")
             standing = standing_of(call, answer, root)
             batch = (
@@ -131,6 +136,9 @@ class Submitter:
         """Submits every answer, in order. Whatever a submit meets becomes its outcome."""
         submitted: list[Submitted] = []
         for each in seen:
+            if each.corrupt is not None:
+                submitted.append(_refused_for(each.answer, each.corrupt))
+                continue
             if session_id is None or each.standing not in PENDING:
                 submitted.append(_from_facts(each))
                 continue
@@ -194,18 +202,21 @@ class Submitter:
     async def _after_fault(self, session_id: UUID, seen: Seen, error: Exception) -> Submitted:
         """A submit raised. Its reply may be all that was lost: that is read again, on a new connection."""
         if classify(error) is Fault.PERMANENT:
-            refusal = ServiceError(Code.FRAMEWORK_INTERNAL_ERROR, permanent=True)
-            refusal.__cause__ = error
-            return Submitted(seen.answer, Outcome.REFUSED, pending=True, error=refusal)
+            return _refused_for(seen.answer, error)
+        batch: Batch | None = None
         try:
             async with self._store.transaction() as tx:
                 call = (await calls.facts(tx, session_id, [seen.answer.call_id])).get(seen.answer.call_id)
                 if call is not None and call.answer == seen.answer.value:
                     batch = await _batch(tx, call, claimed=False)
-                    self._adopt(call.root_run)
-                    return Submitted(seen.answer, Outcome.STORED, batch=batch)
         except Exception as again:
             log.debug("submit.outcome_unreadable", cause=cause_chain(again))
+        if seen.call is not None:
+            self._adopt(
+                seen.call.root_run
+            )  # outside of the transaction, whose context its task would inherit
+        if batch is not None:
+            return Submitted(seen.answer, Outcome.STORED, batch=batch)
         return Submitted(seen.answer, Outcome.FAILED, pending=True, fault=error)
 
     def plan(self, submitted: Sequence[Submitted], continued: PostedMessage) -> Plan:
@@ -272,6 +283,31 @@ def fingerprint_of(answers: Sequence[Answer]) -> str:
     return sha256(
         "\n".join(sorted(f"{a.call_id} {dumps(dict(a.value))}" for a in answers)).encode()
     ).hexdigest()
+
+
+async def _known_calls(
+    tx: Tx, session_id: UUID, answers: Sequence[Answer]
+) -> tuple[dict[str, CallFacts], dict[str, CorruptRow]]:
+    """The calls of these answers, and those whose row cannot be read: one such row poisons one answer only."""
+    try:
+        return await calls.facts(tx, session_id, [answer.call_id for answer in answers]), {}
+    except CorruptRow:
+        pass
+    known: dict[str, CallFacts] = {}
+    unreadable: dict[str, CorruptRow] = {}
+    for answer in answers:
+        try:
+            known |= await calls.facts(tx, session_id, [answer.call_id])
+        except CorruptRow as error:
+            unreadable[answer.call_id] = error
+    return known, unreadable
+
+
+def _refused_for(answer: Answer, error: Exception) -> Submitted:
+    """A permanent store error: a repeat reads the same row."""
+    refusal = ServiceError(Code.FRAMEWORK_INTERNAL_ERROR, permanent=True)
+    refusal.__cause__ = error
+    return Submitted(answer, Outcome.REFUSED, pending=True, error=refusal)
 
 
 def _from_facts(seen: Seen) -> Submitted:
