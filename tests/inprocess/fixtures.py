@@ -12,6 +12,7 @@ import structlog
 
 from app.log import configure
 from tests.inprocess import agents
+from tests.inprocess.faults import FaultyStore
 from tests.inprocess.server import Logs, Server, serving
 
 Serve = Callable[..., AbstractAsyncContextManager[Server]]
@@ -43,6 +44,13 @@ async def server(serve: Serve) -> AsyncIterator[Server]:
     """A replica with the settings of most tests."""
     async with AsyncExitStack() as stack:
         yield await stack.enter_async_context(serve())
+
+
+@pytest.fixture
+async def faulty(serve: Serve) -> AsyncIterator[Server]:
+    """A replica whose transactions can be made to fail (``tests.inprocess.faults``)."""
+    async with AsyncExitStack() as stack:
+        yield await stack.enter_async_context(serve(around=FaultyStore))
 
 
 @pytest.fixture(autouse=True)

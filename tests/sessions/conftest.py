@@ -1,3 +1,3 @@
-from tests.inprocess.fixtures import fresh_agents, logs, serve, server
+from tests.inprocess.fixtures import faulty, fresh_agents, logs, serve, server
 
-__all__ = ["fresh_agents", "logs", "serve", "server"]
+__all__ = ["faulty", "fresh_agents", "logs", "serve", "server"]
