@@ -65,8 +65,10 @@ async def _migrate(settings: Settings) -> None:
     from app.store.embedded import start_embedded
     from app.store.migrate import upgrade
 
-    if settings.database_url is not None:
-        await upgrade(settings.database_url.get_secret_value())
+    # Behind a pooler the direct address: migrations hold a lock of their connection's.
+    direct = settings.listen_url or settings.database_url
+    if direct is not None:
+        await upgrade(direct.get_secret_value())
         return
     async with await start_embedded(settings.data_dir) as embedded:
         await upgrade(embedded.url)

@@ -123,7 +123,8 @@ def create_app(
                 stack.push_async_callback(embedded.stop)
                 url = embedded.url
             stack.push_async_callback(agents.aclose)
-            await migrate.upgrade(url)
+            # Behind a pooler the direct address: migrations hold a lock of their connection's.
+            await migrate.upgrade(settings.listen_url.get_secret_value() if settings.listen_url else url)
             app.state.running = await _start(app, settings, agents, authenticate, url, stack, around_store)
             yield
 

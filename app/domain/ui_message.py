@@ -167,6 +167,15 @@ def answered_state(kind: str, value: Mapping[str, Any], approval_id: str | None)
     return {"state": "output-available", "output": value["output"]}
 
 
+def laid_over(part: Part, answered: Mapping[str, Part]) -> Part:
+    """A stored part with what its call's row says of it (call id → ``answered_state``). An answer that the server itself gave (a
+    deadline's) has no approval any more."""
+    shown = answered.get(part.get("toolCallId", ""))
+    if shown is None:
+        return part
+    return {key: value for key, value in {**part, **shown}.items() if key != "approval" or key in shown}
+
+
 def rendered(parts: Sequence[Part], answered: Mapping[str, Part]) -> list[Part]:
-    """Stored parts as a client may be given them: ``answered`` (call id → ``answered_state``) laid over."""
-    return [{**part, **answered.get(part.get("toolCallId", ""), {})} for part in _settled(parts)]
+    """Stored parts as a client may be given them."""
+    return [laid_over(part, answered) for part in _settled(parts)]

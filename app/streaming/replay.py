@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from app.domain import frames
 from app.domain.frames import Chunk
-from app.domain.ui_message import Part
+from app.domain.ui_message import Part, laid_over
 from app.sessions.view import RunView
 
 
@@ -50,7 +50,7 @@ def replay_part(view: RunView, part: Part, part_id: str) -> Iterator[Chunk]:
     elif kind.startswith(("source-", "data-")):
         yield dict(part)
     elif is_call(part):
-        yield from _call(view, {**part, **view.answered.get(part["toolCallId"], {})})
+        yield from _call(view, laid_over(part, view.answered))
 
 
 def _call(view: RunView, part: Part) -> Iterator[Chunk]:

@@ -72,10 +72,6 @@ def test_a_client_call_past_its_deadline_is_the_servers_error() -> None:
     }
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="until its drain it keeps the approval, which validateUIMessages refuses beside an output without a decision",
-)
 def test_an_approval_past_its_deadline_is_shown_without_its_approval() -> None:
     waiting = {**PART, "state": "approval-requested", "approval": {"id": "apr"}}
     call = answered(CallKind.APPROVAL, {"errorText": LATE}, CloseCode.TIMEOUT)
