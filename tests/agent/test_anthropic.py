@@ -43,6 +43,7 @@ def results_of(response: ModelResponse, outcome: str = "ok", value: object = 1) 
 
 async def ask(model: PydanticAiModel, *history: Entry) -> tuple[list, ModelResponse]:
     *events, response = [event async for event in model.step(ModelRequest("Be brief.", history, [SPEC]))]
+    assert isinstance(response, ModelResponse)
     return events, response
 
 

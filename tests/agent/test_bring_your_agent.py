@@ -100,7 +100,8 @@ async def test_a_plain_agent_is_served_as_it_is_and_its_approval_outlives_the_pr
         )
     )
     tab = Tab(replica, "bank")
-    await tab.say("Close my account!").go()
+    tab.say("Close my account!")
+    await tab.go()
     first = provider.requests[0]
     assert [m["content"] for m in first["messages"] if m["role"] == "system"] == [
         "You are a support agent of a bank: advise the customer, and judge the risk of the query.",
@@ -124,7 +125,8 @@ async def test_a_plain_agent_is_served_as_it_is_and_its_approval_outlives_the_pr
         calls(("c5", "final_result", {"advice": "Stay calm.", "block_card": True, "risk": 99})),
         calls(("c6", "final_result", {"advice": "Stay calm.", "block_card": True, "risk": 9})),
     ]
-    await tab.decide("c2", True).go()
+    tab.decide("c2", True)
+    await tab.go()
     assert tab.part("c2")["output"] == "closed: fraud"
     assert tab.part("c4")["output"] == "123.45"
     assert told(provider.requests[1])["c2"] == "closed: fraud"
@@ -138,7 +140,8 @@ async def test_a_plain_agent_is_served_as_it_is_and_its_approval_outlives_the_pr
     assert "final_result" not in json.dumps(await tab.stored())
 
     provider.replies.append(calls(("c7", "final_result", {"advice": "No.", "block_card": False, "risk": 0})))
-    await tab.say("And now?").go()
+    tab.say("And now?")
+    await tab.go()
     assert json.loads(tab.text)["advice"] == "No."
 
 
