@@ -17,6 +17,7 @@ from uuid import UUID
 from app.agent.deps import Deps, HandedOver
 from app.agent.loop import TreeDriver
 from app.domain.run_state import RunState
+from app.errors import Code
 from app.log import cause_chain, get_logger
 from app.sessions.runs import Tree
 from app.store.faults import Fault, LeaseLost, classify
@@ -171,7 +172,12 @@ class Supervisor:
             if not owned.lost:
                 await self._give_back(run_id, epoch)
         except Exception as error:
-            log.error("run.abandoned", run_id=str(run_id), epoch=epoch, cause=cause_chain(error))
+            log.error(
+                "run.abandoned",
+                run_id=str(run_id),
+                code=str(Code.FRAMEWORK_INTERNAL_ERROR),
+                cause=cause_chain(error),
+            )
             with suppress(Exception):
                 await self._deps.runs.give_up(run_id, epoch)
         finally:

@@ -92,7 +92,9 @@ class Runs:
             await settle_without_owner(tx, run, RunState.STOPPED, CloseCode.RUN_STOPPED)
             return None
         if run.lapsed and run.attempts >= MAX_TAKEOVERS:
-            log.error("run.given_up", run_id=str(run.id), attempts=run.attempts)
+            log.error(
+                "run.given_up", run_id=str(run.id), code="framework_internal_error", attempts=run.attempts
+            )
             await settle_without_owner(
                 tx, run, RunState.FAILED, CloseCode.RUN_FAILED, error_code="framework_internal_error"
             )

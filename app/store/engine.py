@@ -5,6 +5,7 @@ another server connection); let PgBouncer ignore our startup parameters (``ignor
 set the timeouts on the role instead (``alter role … set lock_timeout = '5s'``); and give ``LISTEN`` a direct address.
 """
 
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -74,6 +75,14 @@ def _split(dsn: str) -> tuple[str, int]:
     return urlunsplit(parts._replace(query=rest)), int(asked[-1])
 
 
+class _Connection(asyncpg.Connection):
+    """Its farewell never fails: the pool does not wait for that of a connection which it replaces, so nobody would catch it."""
+
+    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109, the driver's own signature
+        with suppress(Exception):  # it was lost: it is aborted then
+            await super().close(timeout=timeout)
+
+
 async def open_pool(dsn: str, *, pool_size: int, application_name: str = "agent-server") -> asyncpg.Pool:
     """A pool of at most ``pool_size`` connections. Its statements give up on a lock after 5 s, and altogether after 15 s.
 
@@ -83,6 +92,7 @@ async def open_pool(dsn: str, *, pool_size: int, application_name: str = "agent-
         address,
         min_size=1,
         max_size=pool_size,
+        connection_class=_Connection,
         init=_teach_json,
         reset=_keep_session,
         timeout=CONNECT_TIMEOUT_S,
