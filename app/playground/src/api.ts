@@ -12,7 +12,6 @@ export interface Snapshot {
   live: boolean;
   run: { id: string; status: RunStatus } | null;
   pending: { toolCallId: string; kind: string; toolName: string }[];
-  updatedAt: string;
 }
 
 export interface ChatEntry {

@@ -52,7 +52,7 @@ export function Composer({ ref, draft, onDraft, busy, stoppable, stopping, onSen
         ref={field}
         rows={1}
         aria-label="Message"
-        placeholder={stoppable && !busy ? 'Answer above, or write something else' : 'Write a message'}
+        placeholder={stoppable && !busy ? 'Or write something else' : 'Write a message'}
         value={draft}
         onChange={(event) => onDraft(event.target.value)}
         onKeyDown={onKeyDown}

@@ -1,6 +1,6 @@
 // The open chat: its messages, what it waits for, the composer and the line of facts below it.
 
-import { useCallback, useEffect, useRef } from 'react';
+import { type ReactNode, useCallback, useEffect, useRef } from 'react';
 import type { UIMessage } from 'ai';
 import type { Snapshot } from './api.ts';
 import { Activity } from './activity.tsx';
@@ -35,17 +35,18 @@ export function Conversation({ id, snapshot, unsent, draft, onDraft, onAdopt, on
     onBegun(text);
     sendMessage({ text });
   };
-  // The button that was pressed is gone: the focus moves on to where one writes.
+  // The button that was pressed is gone: the focus moves on to where one writes. (A touch screen would bring up its keyboard.)
+  const moveOn = () => matchMedia('(hover: hover)').matches && composer.current?.focus();
   const answer = useCallback<typeof addToolOutput>(
     async (output) => {
-      composer.current?.focus();
+      moveOn();
       await addToolOutput(output);
     },
     [addToolOutput],
   );
   const decide = useCallback<typeof addToolApprovalResponse>(
     async (decision) => {
-      composer.current?.focus();
+      moveOn();
       await addToolApprovalResponse(decision);
     },
     [addToolApprovalResponse],
@@ -54,7 +55,7 @@ export function Conversation({ id, snapshot, unsent, draft, onDraft, onAdopt, on
   const word = statusWord(agent);
   return (
     <>
-      <Scroll follow={messages}>
+      <Scroll count={messages.length}>
         {messages.length === 0 && agent.error === undefined && <Welcome onPick={send} />}
         <ol className="messages" aria-label="Conversation" aria-busy={busy}>
           {messages.map((message) => (
@@ -97,16 +98,15 @@ export function Conversation({ id, snapshot, unsent, draft, onDraft, onAdopt, on
 }
 
 /** Follows the end of the text while the reader is there, and leaves alone whoever has scrolled up. */
-function Scroll({ follow, children }: { follow: unknown; children: React.ReactNode }) {
+function Scroll({ count, children }: { count: number; children: ReactNode }) {
   const box = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
   useEffect(() => {
-    if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+    if (count && atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   });
   // a message of one's own is always shown
-  const count = Array.isArray(follow) ? follow.length : 0;
   useEffect(() => {
-    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+    if (count && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [count]);
   return (
     <div

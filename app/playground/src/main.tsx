@@ -4,6 +4,8 @@ import { App } from './app.tsx';
 import './tokens.css';
 import './page.css';
 import './message.css';
+import './tool.css';
+import './dock.css';
 
 const root = document.getElementById('root');
 if (root) createRoot(root).render(<App />);

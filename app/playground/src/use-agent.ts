@@ -93,7 +93,7 @@ export function useAgent({ id, snapshot, unsent, onAdopt, onSettled }: AgentOpti
       const { status: current, truth: known } = now.current;
       if (document.visibilityState !== 'visible' || current !== 'ready' || !known) return;
       readSnapshot(id).then(
-        (read) => read && read.updatedAt !== known.updatedAt && now.current.status === 'ready' && onAdopt(read),
+        (read) => read && now.current.status === 'ready' && facts(read) !== facts(known) && onAdopt(read),
         () => {},
       );
     };
@@ -128,10 +128,11 @@ export function useAgent({ id, snapshot, unsent, onAdopt, onSettled }: AgentOpti
 
   const stop = useCallback(async () => {
     setStopping(true);
+    const streaming = now.current.status !== 'ready';
     try {
       await stopRun(id, runId);
       // a waiting run has no stream that would tell
-      if (now.current.status === 'ready') onAdopt(await readSnapshot(id));
+      if (!streaming) onAdopt(await readSnapshot(id));
     } catch (error) {
       setStopping(false);
       setFault(error);
@@ -167,6 +168,11 @@ export function useAgent({ id, snapshot, unsent, onAdopt, onSettled }: AgentOpti
     addToolOutput: chat.addToolOutput,
     addToolApprovalResponse: chat.addToolApprovalResponse,
   };
+}
+
+/** What changes when a chat has gone on. */
+function facts({ messages, run, pending }: Snapshot): string {
+  return JSON.stringify([messages.length, messages.at(-1)?.id, run, pending.map(({ toolCallId }) => toolCallId)]);
 }
 
 /**
