@@ -67,7 +67,7 @@ class Monkey:
     async def rage(self, until: float) -> None:
         """One thing after the other; whatever it takes away it brings back."""
         while time.monotonic() < until:
-            await asyncio.sleep(self._random.uniform(0.5, 2.0))
+            await asyncio.sleep(self._random.uniform(0.2, 1.0))
             action = self._random.choice(ACTIONS)
             self._report.did[action] += 1
             replica = self._random.choice(self._replicas)

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Callable
+from itertools import pairwise
 
 import httpx2
 import pytest
@@ -28,7 +29,7 @@ async def test_each_frame_leaves_at_once(
     deltas = [
         at for frame, at in zip(reading.frames, reading.at, strict=True) if frame["type"] == "text-delta"
     ]
-    gaps = [later - earlier for earlier, later in zip(deltas, deltas[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(deltas)]
     assert len(gaps) == 4
     assert min(gaps) > 0.1, "none waits for the next one"
     assert reading.ending == "finish"
