@@ -195,4 +195,8 @@ def _judged(run: Run) -> bool:
 def _failed(error: Exception) -> tuple[Code, float | None]:
     """The code of a failed step. What is neither the library's nor the network's is the agent's own code."""
     of_the_model = (exceptions.AgentRunError, OSError, ExceptionGroup)
-    return classified(error) if isinstance(error, of_the_model) else (Code.FRAMEWORK_INTERNAL_ERROR, None)
+    return (
+        classified(cast("Exception", error))
+        if isinstance(error, of_the_model)
+        else (Code.FRAMEWORK_INTERNAL_ERROR, None)
+    )
