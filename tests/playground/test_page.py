@@ -1,7 +1,10 @@
 """The page in a real browser, against a real server process."""
 
+import asyncio
 import json
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -99,6 +102,28 @@ def test_an_approval_that_waits_over_a_reload_is_granted_once(page: Browser, ser
     page.reload()
     page.sees("The mail to ada@example.com is sent.", count=1)
     assert outbox(page, server) == ["email"]
+
+
+def test_a_question_and_an_approval_of_one_step_are_sent_together(page: Browser, server: Replica) -> None:
+    mail = {"to": "ada@example.com", "subject": "Hello", "body": "…"}
+    pick = {"question": "Which?", "options": ["red", "green"]}
+    calls = [{"tool": "pick_option", "input": pick}, {"tool": "send_email", "input": mail}]
+    page.say("script:" + json.dumps([{"calls": calls}]))
+    page.waits_for_status("waiting for you")
+    page.click("Approve")
+    page.waits_for('[data-tool="send_email"][data-state="approval-responded"]')
+    assert outbox(page, server) == []
+    page.click("green")
+    page.waits_for_status("completed")
+    page.sees('"value":"green"')
+    assert outbox(page, server) == ["email"]
+
+
+def test_a_screen_reader_is_told_what_the_agent_waits_for(page: Browser) -> None:
+    page.say("Where am I?")
+    page.sees("The agent waits for you: get_location", within="[role=status]")
+    page.click("Say Lisbon")
+    page.sees("Status: completed", within="[role=status]")
 
 
 def test_a_sub_agent_asks_publishes_and_sums_up(page: Browser, server: Replica) -> None:
@@ -208,6 +233,9 @@ def test_chats_are_listed_opened_and_deleted(page: Browser) -> None:
         "[...document.querySelectorAll('.entry .title')].find((b) => b.innerText.startsWith('Fail')).click()"
     )
     page.waits_for('[data-tool="fail"]')
+    page.evaluate("localStorage.clear()")
+    page.reload()  # as another browser would see it: the title comes with the chat
+    page.sees("Fail", within="#chats .opened")
     page.click("Delete: Fail")
     page.click("Really delete: Fail")
     page.sees("Fail", count=0, within="#chats")
@@ -230,6 +258,29 @@ def test_another_tabs_turn_is_shown_when_the_tab_is_looked_at_again(page: Browse
         })()"""
     )
     page.sees("pick_option answered: blue.")
+
+
+@pytest.fixture
+def guarded(database_url: str, tmp_path: Path) -> Iterator[Replica]:
+    """A server that wants to know who calls."""
+    replica = Replica(
+        "guarded", tmp_path, database_url, agents=None, auth="api_key", api_keys="ada:a-long-secret-key"
+    )
+    asyncio.run(replica.start())
+    yield replica
+    replica.kill()
+
+
+def test_a_server_that_wants_a_key_is_given_one(browser: Browser, guarded: Replica) -> None:
+    browser.new_page()
+    browser.open(f"{guarded.url}/")
+    browser.say("Fail")
+    browser.sees("auth_required", within=".failure")
+    browser.fill("API key", "a-long-secret-key")
+    browser.press("Enter")
+    browser.waits_for('[data-tool="fail"][data-state="output-error"]')
+    browser.waits_for_status("completed")
+    assert browser.complaints() == []
 
 
 def test_the_page_fits_a_small_phone_in_the_dark(narrow_page: Browser) -> None:

@@ -2,7 +2,7 @@
 
 const PROMPTS: { text: string; shows: string }[] = [
   { text: "What's the weather in Lisbon?", shows: 'A tool on the server' },
-  { text: 'And the weather in Oslo and Lima?', shows: 'Two of them at once' },
+  { text: 'Weather in Oslo and Lima', shows: 'Two of them at once' },
   { text: 'Where am I?', shows: 'A tool in your browser' },
   { text: 'Let me pick a colour', shows: 'Your choice is the result' },
   { text: 'Send an email to ada@example.com', shows: 'Waits for your approval' },

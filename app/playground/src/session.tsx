@@ -2,7 +2,7 @@
 // mounted again with a fresh snapshot, exactly as a reload of the page would do.
 
 import { useCallback, useEffect, useState } from 'react';
-import type { UIMessage } from 'ai';
+import { isTextUIPart, type UIMessage } from 'ai';
 import { readSnapshot, type Snapshot } from './api.ts';
 import { Conversation } from './conversation.tsx';
 import { FailureCard } from './failure.tsx';
@@ -31,12 +31,16 @@ export function Session({ id, fresh, onBegun, onSettled }: Props) {
   }, []);
   const load = useCallback(async () => {
     try {
-      adopt(await readSnapshot(id));
+      const read = await readSnapshot(id);
+      adopt(read);
       setFault(undefined);
+      // a chat that was begun in another browser has no title here yet
+      const said = read?.messages[0]?.parts.find(isTextUIPart)?.text;
+      if (said) onBegun(said);
     } catch (error) {
       setFault(error);
     }
-  }, [id, adopt]);
+  }, [id, adopt, onBegun]);
   useEffect(() => {
     if (!fresh) void load();
   }, [fresh, load]);
