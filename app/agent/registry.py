@@ -73,9 +73,9 @@ class Registry:
 
         ``scripted``: a message ``script:…`` drives the model of any agent (see ``agent.scripted``). ``model``: the
         name of the model of agents that leave the choice to the deployment."""
-        agents = [
-            _with_model(agent, model) for agent in (built_in() if spec is None else _imported(spec, model))
-        ]
+        agents = list(built_in() if spec is None else _imported(spec, model))
+        if model is not None or not scripted:  # scripts need no model behind them
+            agents = [_with_model(agent, model) for agent in agents]
         if scripted:
             agents = [replace(agent, model=ScriptedModel(agent.model)) for agent in agents]
         return cls(agents)

@@ -11,6 +11,8 @@ import pytest
 
 from app.agent.context import RequestContext
 from app.agent.model import ModelRequest, ModelResponse
+from app.agent.models import model
+from app.agent.own import own
 from app.agent.registry import Agent, Limits, Registry, RegistryError
 from app.agent.scripted import ScriptedModel
 from app.agent.tools import Kind, ToolContext, run_tool, subagent, tool
@@ -46,6 +48,7 @@ def agent(name: str = "a", **fields: Any) -> Agent:
         ({"model": object()}, "no step"),
         ({"tools": (echo, echo)}, "two tools are called echo"),
         ({"tools": (print,)}, "not a Tool"),
+        ({"toolsets": (print,)}, "not a toolset"),
     ],
 )
 def test_a_bad_agent_is_refused_in_one_line(fields, why):
@@ -111,6 +114,50 @@ def test_the_users_agents_replace_the_built_in_ones(module):
     assert load("users_agents:listed").names == ("one",)
     module.alone = agent("solo")
     assert load("users_agents:alone").names == ("solo",)
+
+
+def test_an_agent_may_leave_its_model_to_the_deployment(module):
+    module.agents = [agent("a", model=model(temperature=0))]
+    with pytest.raises(RegistryError, match="AGENT_SERVER_MODEL is not set"):
+        load("users_agents:agents")
+    loaded = load("users_agents:agents", model="test").get("a")
+    assert type(loaded and loaded.model).__name__ == "PydanticAiModel"
+    assert load("users_agents:agents", scripted=True).names == ("a",)
+    with pytest.raises(RegistryError, match="model nonsense") as refused:
+        model("nonsense")
+    assert "\n" not in str(refused.value)
+
+
+def test_plain_agents_of_the_library_are_taken_as_they_are(module):
+    from pydantic_ai import Agent as LibraryAgent
+
+    module.alone = LibraryAgent("test", name="named")
+    module.agents = {
+        "first": LibraryAgent("test"),
+        "second": agent("second"),
+        "third": own(LibraryAgent("test")),
+    }
+    assert load("users_agents:alone").names == ("named",)
+    assert load("users_agents:agents").names == ("first", "second", "third")
+    module.bad = [LibraryAgent("test")]
+    with pytest.raises(RegistryError, match="needs a name"):
+        load("users_agents:bad")
+
+
+async def test_what_an_agent_holds_open_is_closed_once(module):
+    class Held(Silent):
+        closed = 0
+
+        def may_have(self, name):
+            return False
+
+        async def aclose(self):
+            self.closed += 1
+
+    shared, servers = Held(), Held()
+    module.agents = [agent(name, model=shared, toolsets=[servers]) for name in ("a", "b")]
+    await load("users_agents:agents").aclose()
+    assert (shared.closed, servers.closed) == (1, 1)
 
 
 def test_a_bad_spec_is_one_clear_line(module):
