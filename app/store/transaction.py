@@ -41,20 +41,21 @@ def in_transaction() -> bool:
 
 
 class Store:
-    """Hands out transactions. The connection goes back to the pool with the block."""
+    """Hands out transactions; the connection goes back to the pool with the block. ``acquire_timeout_s``: what one waits for it."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool, *, acquire_timeout_s: float = ACQUIRE_TIMEOUT_S) -> None:
         self._pool = pool
+        self._acquire_timeout_s = acquire_timeout_s
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Tx]:
         """A transaction that writes or locks. Raises ``RuntimeError`` inside another one.
 
-        ``TimeoutError`` when no connection could be had in 10 s. An exception that comes out of the block's end is a commit whose
+        ``TimeoutError`` when no connection could be had in time. An exception that comes out of the block's end is a commit whose
         outcome is unknown: read again, on another connection."""
         if _open.get():
             raise RuntimeError("a transaction inside a transaction")
-        async with asyncio.timeout(ACQUIRE_TIMEOUT_S):
+        async with asyncio.timeout(self._acquire_timeout_s):
             connection = await self._pool.acquire()
         token = _open.set(True)
         answered = False
@@ -69,26 +70,19 @@ class Store:
             answered = True
             if tag != "COMMIT":
                 raise RuntimeError("a statement failed and its exception was swallowed: nothing is committed")
-        except TimeoutError:
-            await self._pool.expire_connections()
+        except Exception:
+            if not answered:
+                await self._pool.expire_connections()
             raise
         finally:
             _open.reset(token)
-            if answered:
-                await self._give_back(connection)
-            else:
-                await self._discard(connection)
+            await self._give_back(connection, usable=answered)
 
-    async def _give_back(self, connection: Any) -> None:
-        with suppress(Exception):  # the transaction is over; the pool closes what it cannot take back
+    async def _give_back(self, connection: Any, *, usable: bool) -> None:
+        with suppress(Exception):  # it is over either way; the pool replaces what it cannot take back
+            if not usable:
+                connection.terminate()
             await self._pool.release(connection)
-
-    async def _discard(self, connection: Any) -> None:
-        if _is_lost(connection):
-            await self._pool.expire_connections()
-        else:
-            connection.terminate()
-        await self._give_back(connection)
 
     async def close(self) -> None:
         """Waits a moment for open transactions, then closes every connection."""
@@ -106,10 +100,3 @@ async def _rolled_back(connection: Any, error: Exception) -> bool:
     except Exception:  # what failed before is what the caller has to know
         return False
     return True
-
-
-def _is_lost(connection: Any) -> bool:
-    try:
-        return bool(connection.is_closed())
-    except asyncpg.InterfaceError:  # the pool has noticed and taken it back already
-        return True
