@@ -116,3 +116,9 @@ AGENTS = [
     Agent("child", "Play the script.", model, (*_OWN, *_BUILT_IN, ask_user, publish_note)),
     Agent("other", "Play the script.", model, _OWN),
 ]
+
+
+def told(request: ModelRequest | None = None) -> list[tuple[str, str]]:
+    """(call id, outcome) of every result in a request, the last one if none is given."""
+    history = (request or asked[-1]).history
+    return [(r["id"], r["outcome"]) for entry in history if entry["role"] == "tool" for r in entry["results"]]

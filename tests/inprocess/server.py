@@ -132,7 +132,6 @@ async def serving(
     chosen: dict[str, Any] = {
         "DATABASE_URL": database_url,
         "data_dir": folder,
-        "scripted": True,
         "agents": "tests.inprocess.agents:AGENTS",
         "frame_tick_ms": 5,
         "pool_size": 8,
