@@ -1,0 +1,3 @@
+from tests.inprocess.fixtures import fresh_agents, logs, serve, server
+
+__all__ = ["fresh_agents", "logs", "serve", "server"]
