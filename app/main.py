@@ -60,6 +60,7 @@ class Running:
     """What a started server is made of; in ``app.state.running``."""
 
     store: Store
+    runs: Runs
     frames: FrameLog
     supervisor: Supervisor
     tail: Tail
@@ -118,14 +119,20 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
             url = settings.database_url.get_secret_value() if settings.database_url is not None else None
+            alone = False
             if url is None:
                 embedded = await start_embedded(settings.data_dir)
                 stack.push_async_callback(embedded.stop)
                 url = embedded.url
+                alone = embedded.alone
             stack.push_async_callback(agents.aclose)
             # Behind a pooler the direct address: migrations hold a lock of their connection's.
             await migrate.upgrade(settings.listen_url.get_secret_value() if settings.listen_url else url)
-            app.state.running = await _start(app, settings, agents, authenticate, url, stack, around_store)
+            app.state.running = running = await _start(
+                app, settings, agents, authenticate, url, stack, around_store
+            )
+            if alone:  # the folder's last server was killed: nobody waits for its leases
+                await running.runs.lapse_all()
             yield
 
     app = FastAPI(
@@ -247,7 +254,7 @@ async def _start(
     await frames.start()
     stack.push_async_callback(frames.stop)
     await supervisor.start()
-    running = Running(store, frames, supervisor, tail, sweeper, url)
+    running = Running(store, runs, frames, supervisor, tail, sweeper, url)
     stack.push_async_callback(running.drain)
     log.info("server.started", replica=replica, agents=list(agents.names), default_agent=agents.default)
     return running

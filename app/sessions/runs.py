@@ -126,6 +126,11 @@ class Runs:
                 tx, run, RunState.FAILED, CloseCode.RUN_FAILED, error_code="framework_internal_error"
             )
 
+    async def lapse_all(self) -> None:
+        """Whoever held a lease of this database is dead."""
+        async with self._store.transaction() as tx:
+            await runs.lapse_all(tx)
+
     async def held_epoch(self, run_id: UUID) -> int | None:
         """The epoch under which this replica's lease holds the run, per its row."""
         async with self._store.transaction() as tx:

@@ -53,12 +53,14 @@ class EmbeddedPostgresError(Exception):
 class EmbeddedPostgres:
     """A Postgres that this process uses. Leave it with `stop`, or as an async context manager.
 
-    `url` is `postgresql://…` of the database `postgres`, over a socket; it holds no secret.
+    `url` is `postgresql://…` of the database `postgres`, over a socket; it holds no secret. `alone`: nobody else
+    used the folder when this process came, so whatever the database says of earlier users is of the dead.
     """
 
     def __init__(self, cluster: "_Cluster", url: str) -> None:
         self._cluster = cluster
         self.url = url
+        self.alone = cluster.alone
 
     async def stop(self) -> None:
         """Leave it. The last one to leave stops Postgres, which closes open connections. Idempotent."""
@@ -97,12 +99,16 @@ class _Cluster:
         self._log = self._home / "log"
         self._options = options
         self._use: int | None = None  # our lock on `users`
+        self.alone = False
         self._process: subprocess.Popen[bytes] | None = None  # when it was we who started Postgres
 
     def join(self) -> str:
         try:
             self._home.mkdir(parents=True, exist_ok=True)
             with self._gate():
+                if (nobody := _lock(self._home / "users", fcntl.LOCK_EX)) is not None:
+                    self.alone = True
+                    os.close(nobody)
                 self._use = _lock(self._home / "users", fcntl.LOCK_SH)
                 try:
                     account = Account.of(self._data)

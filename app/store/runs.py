@@ -129,6 +129,12 @@ _REQUEST_STOP = f"""
     update run set stop_requested_at = coalesce(stop_requested_at, now()) where id = $1 and {_LIVE}
 """
 
+# Nobody who held a lease is alive.
+_LAPSE_ALL = f"""
+    update run set lease_until = now() - interval '1 second'
+    where lease_until is not null and state = '{RunState.RUNNING}'
+"""
+
 # All leases of an owner in one statement; a run under another epoch is not among them any more.
 _RENEW = """
     update run set lease_until = now() + make_interval(secs => $4)
@@ -286,6 +292,11 @@ async def renew(tx: Tx, owner: str, held: Mapping[UUID, int], lease_s: float) ->
 async def release(tx: Tx, run_id: UUID, epoch: int) -> None:
     """Gives a lease back, at no cost of an attempt: any replica may claim the run at once."""
     await tx.execute(_RELEASE, run_id, epoch)
+
+
+async def lapse_all(tx: Tx) -> None:
+    """Every lease is of a dead owner: whoever comes takes its run over."""
+    await tx.execute(_LAPSE_ALL)
 
 
 async def claimable(tx: Tx, *, limit: int) -> list[tuple[UUID, UUID]]:
