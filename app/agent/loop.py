@@ -25,7 +25,7 @@ from app.agent.registry import Agent
 from app.agent.response import add_usage, as_result, child_run, plan, text_of
 from app.agent.scribe import Draft, MessageTooLarge, Scribe
 from app.agent.step import CallIds, Speech, ask, exceeded
-from app.agent.tasks import together
+from app.agent.tasks import together, watched
 from app.agent.tools import RequestContext, Tool, ToolContext, run_tool, unknown_tool
 from app.domain import frames
 from app.domain.call_state import CallKind, CallState, CloseCode, Outcome
@@ -83,7 +83,7 @@ class TreeDriver:
             self._deps.log.close(self._feed, lost=lost)
 
     async def _drive(self) -> RunState:
-        work = asyncio.create_task(self._work(), name=f"work {self._tree.root.id}")
+        work = watched(self._work(), f"work {self._tree.root.id}")
         stop = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)

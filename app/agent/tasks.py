@@ -7,9 +7,16 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+def watched(work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
+    """A task that may end with nobody left to be told of its failure: it is taken note of, so that asyncio does not complain."""
+    task = asyncio.create_task(work, name=name)
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    return task
+
+
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
     """Awaits work that must not be torn: a cancellation is held back until it is done."""
-    task = asyncio.ensure_future(work)
+    task = watched(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -22,7 +29,7 @@ async def unbroken(work: Coroutine[Any, Any, T]) -> T:
 
 async def together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Runs everything side by side; the first failure cancels the rest and is raised as itself."""
-    tasks = [asyncio.ensure_future(each) for each in work]
+    tasks = [watched(each) for each in work]
     if not tasks:
         return
     try:
