@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from app.store.engine import connect, open_pool
+from app.store.engine import connect, dumps, loads, open_pool
 from app.store.transaction import Store
 
 
@@ -23,7 +23,8 @@ def store(pool: asyncpg.Pool) -> Store:
 
 @pytest.fixture
 async def bare(database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection that belongs to nobody."""
+    """A connection that belongs to nobody, to look behind the store and to stand in its way."""
     connection = await connect(database_url)
+    await connection.set_type_codec("json", schema="pg_catalog", encoder=dumps, decoder=loads)
     yield connection
     await connection.close()
