@@ -36,13 +36,19 @@ def errors(*codes: Code) -> dict[int | str, dict[str, Any]]:
     for code in codes:
         for status in {ERRORS[code].uncommitted, ERRORS[code].committed} - {None}:
             by_status[status or 500].append(code)
-    return {
+    described: dict[int | str, dict[str, Any]] = {
         status: {
             "description": "; ".join(f"`{code}`: {ERRORS[code].sentence}" for code in sorted(found)),
             "content": {"application/json": {"schema": _BODY}},
         }
         for status, found in sorted(by_status.items())
     }
+    # without a default FastAPI would add its own 422, which nobody is ever answered
+    described["default"] = {
+        "description": "Any other failure, in the same shape.",
+        "content": {"application/json": {"schema": _BODY}},
+    }
+    return described
 
 
 STREAM: dict[int | str, dict[str, Any]] = {

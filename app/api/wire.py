@@ -57,9 +57,11 @@ def _refuse_constant(name: str) -> NoReturn:
 def _check(value: Any) -> None:
     """Depth and numbers, without recursion. Raises ``validation_error``."""
     level: list[Any] = [value]
-    for _ in range(MAX_NESTING + 1):
+    for depth in range(MAX_NESTING + 1):
         deeper: list[Any] = []
         for item in level:
+            if isinstance(item, dict | list) and depth == MAX_NESTING:
+                raise invalid("the body is nested too deeply")
             if isinstance(item, dict):
                 deeper.extend(cast("dict[str, Any]", item).values())
             elif isinstance(item, list):
@@ -72,7 +74,6 @@ def _check(value: Any) -> None:
         if not deeper:
             return
         level = deeper
-    raise invalid("the body is nested too deeply")
 
 
 def read_object(body: bytes) -> Mapping[str, Any]:

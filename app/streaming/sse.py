@@ -1,6 +1,6 @@
 """Bytes of a stream: one ``data:`` line a chunk, keep-alive comments, the closing ``[DONE]``."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 import orjson
 
@@ -22,16 +22,18 @@ def encode(chunks: Iterable[Chunk]) -> bytes:
     return b"".join(b"data: " + orjson.dumps(chunk) + b"\n\n" for chunk in chunks)
 
 
-async def events(stream: AsyncGenerator[list[Chunk] | None, None]) -> AsyncGenerator[bytes, None]:
+async def events(
+    stream: AsyncGenerator[list[Chunk] | None, None], *, clock: Callable[[], float] = monotonic
+) -> AsyncGenerator[bytes, None]:
     """The bytes of a stream: a keep-alive after ``KEEP_ALIVE_S`` of silence, ``[DONE]`` after the ending."""
-    spoke = monotonic()
+    spoke = clock()
     try:
         async for chunks in stream:
             if chunks:
-                spoke = monotonic()
+                spoke = clock()
                 yield encode(chunks)
-            elif chunks is None and monotonic() - spoke >= KEEP_ALIVE_S:
-                spoke = monotonic()
+            elif chunks is None and clock() - spoke >= KEEP_ALIVE_S:
+                spoke = clock()
                 yield _KEEP_ALIVE
         yield DONE
     finally:
