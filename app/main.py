@@ -35,6 +35,7 @@ from app.sessions.chat import Chat, Policy
 from app.sessions.checkpoints import dies_at, passes
 from app.sessions.elsewhere import Elsewhere
 from app.sessions.fitness import AnswerLimits
+from app.sessions.leases import Leases
 from app.sessions.runs import Runs
 from app.sessions.snapshot import Snapshots
 from app.sessions.stop import Stop
@@ -60,7 +61,7 @@ class Running:
     """What a started server is made of; in ``app.state.running``."""
 
     store: Store
-    runs: Runs
+    leases: Leases
     frames: FrameLog
     supervisor: Supervisor
     tail: Tail
@@ -132,7 +133,7 @@ def create_app(
                 app, settings, agents, authenticate, url, stack, around_store
             )
             if alone:  # the folder's last server was killed: nobody waits for its leases
-                await running.runs.lapse_all()
+                await running.leases.lapse_all()
             yield
 
     app = FastAPI(
@@ -176,10 +177,11 @@ async def _start(
     listen_url = settings.listen_url.get_secret_value() if settings.listen_url is not None else None
     frames = FrameLog(url, replica=replica, tick_s=settings.frame_tick_ms / 1000, listen_dsn=listen_url)
     checkpoint = dies_at(settings.crash_at) if settings.crash_at is not None else passes
-    runs = Runs(store, owner=replica, lease_s=settings.lease_seconds, checkpoint=checkpoint)
-    runs.on_takeover = metrics.takeovers.inc
+    runs = Runs(store, checkpoint=checkpoint)
+    leases = Leases(store, owner=replica, seconds=settings.lease_seconds, on_takeover=metrics.takeovers.inc)
     deps = Deps(
         runs=runs,
+        leases=leases,
         registry=agents,
         log=frames,
         new_id=new_id,
@@ -194,7 +196,7 @@ async def _start(
 
     sweeper = Sweeper(
         store,
-        runs,
+        leases,
         Retention(settings.completed_tombstone_retention, settings.session_retention),
         wake=wake,
         ring=frames.ring_owner,
@@ -216,7 +218,7 @@ async def _start(
     limits = AnswerLimits(
         settings.max_answer_bytes, settings.max_error_text_bytes, settings.max_message_bytes
     )
-    submitter = Submitter(store, runs, limits, wake=supervisor.wake, adopt=supervisor.adopt)
+    submitter = Submitter(store, leases, limits, wake=supervisor.wake, adopt=supervisor.adopt)
     policy = Policy(
         settings.on_busy == "interrupt",
         settings.max_waiting,
@@ -227,7 +229,7 @@ async def _start(
     app.state.services = Services(
         authenticate=authenticate,
         chat=Chat(
-            store, runs, submitter, stop, agents, supervisor, policy, new_id=new_id, ring=frames.ring_owner
+            store, leases, submitter, stop, agents, supervisor, policy, new_id=new_id, ring=frames.ring_owner
         ),
         elsewhere=Elsewhere(store, submitter),
         snapshots=Snapshots(store, ring=frames.ring_owner),
@@ -254,7 +256,7 @@ async def _start(
     await frames.start()
     stack.push_async_callback(frames.stop)
     await supervisor.start()
-    running = Running(store, runs, frames, supervisor, tail, sweeper, url)
+    running = Running(store, leases, frames, supervisor, tail, sweeper, url)
     stack.push_async_callback(running.drain)
     log.info("server.started", replica=replica, agents=list(agents.names), default_agent=agents.default)
     return running

@@ -7,6 +7,7 @@ from app.agent.observed import Observer
 from app.agent.registry import Registry
 from app.clock import NewId
 from app.errors import Code
+from app.sessions.leases import Leases
 from app.sessions.runs import Runs
 from app.store.framelog import FrameLog
 
@@ -16,6 +17,7 @@ class Deps:
     """``max_message_bytes``: the store's limit for one message; ``max_steps``: no agent gets more in one run."""
 
     runs: Runs
+    leases: Leases
     registry: Registry
     log: FrameLog
     new_id: NewId

@@ -92,7 +92,7 @@ class Supervisor:
     async def start(self) -> None:
         self._deps.log.on_run_bell = self._on_bell
         self._background = [
-            asyncio.create_task(self._forever("heartbeat", self._heartbeat, self._deps.runs.lease_s / 3)),
+            asyncio.create_task(self._forever("heartbeat", self._heartbeat, self._deps.leases.seconds / 3)),
             asyncio.create_task(self._claim_forever(), name="claim"),
             asyncio.create_task(self._forever("sweep", self._sweep, 1.0)),
         ]
@@ -130,7 +130,7 @@ class Supervisor:
 
         async def look() -> None:
             with suppress(Exception):
-                epoch = await self._deps.runs.held_epoch(run_id)
+                epoch = await self._deps.leases.held_epoch(run_id)
                 if epoch is not None and run_id not in self._owned:
                     self.wake(run_id, epoch)
 
@@ -149,7 +149,7 @@ class Supervisor:
             known.lost = True
             known.abandon()
         task = asyncio.create_task(self._own(run_id, epoch), name=f"run {run_id}")
-        self._owned[run_id] = Owned(epoch, task, time.monotonic() + self._deps.runs.lease_s)
+        self._owned[run_id] = Owned(epoch, task, time.monotonic() + self._deps.leases.seconds)
 
     async def _own(self, run_id: UUID, epoch: int) -> None:
         owned = self._owned[run_id]
@@ -179,7 +179,7 @@ class Supervisor:
                 cause=cause_chain(error),
             )
             with suppress(Exception):
-                await self._deps.runs.give_up(run_id, epoch)
+                await self._deps.leases.give_up(run_id, epoch)
         finally:
             if self._owned.get(run_id) is owned:
                 del self._owned[run_id]
@@ -202,7 +202,7 @@ class Supervisor:
 
     async def _give_back(self, run_id: UUID, epoch: int) -> None:
         try:
-            await self._deps.runs.release(run_id, epoch)
+            await self._deps.leases.release(run_id, epoch)
             self._deps.log.ring_owner(run_id)
         except Exception as error:  # the lease lapses by itself
             log.warning("run.release_failed", run_id=str(run_id), cause=cause_chain(error))
@@ -215,8 +215,8 @@ class Supervisor:
             return
         asked = time.monotonic()
         try:
-            async with asyncio.timeout(self._deps.runs.lease_s / 3):
-                renewed = await self._deps.runs.renew(held)
+            async with asyncio.timeout(self._deps.leases.seconds / 3):
+                renewed = await self._deps.leases.renew(held)
         except Exception as error:
             log.warning("lease.renewal_failed", runs=len(held), cause=cause_chain(error))
             renewed = None
@@ -228,7 +228,7 @@ class Supervisor:
                 if time.monotonic() > owned.held_until:
                     self._lose(run_id, owned)
             elif run_id in renewed:
-                owned.held_until = asked + self._deps.runs.lease_s
+                owned.held_until = asked + self._deps.leases.seconds
                 if renewed[run_id] and owned.driver is not None:
                     owned.driver.stop()
             elif not owned.task.done():
@@ -264,7 +264,7 @@ class Supervisor:
             if not self.has_room():
                 continue
             try:
-                async for run_id, epoch in self._deps.runs.claim_next(self._max_running - len(self._owned)):
+                async for run_id, epoch in self._deps.leases.claim_next(self._max_running - len(self._owned)):
                     self.wake(run_id, epoch)
             except Exception as error:
                 log.warning("claim.failed", cause=cause_chain(error))

@@ -20,9 +20,9 @@ from app.errors import Code, ServiceError
 from app.log import cause_chain, get_logger
 from app.sessions.closing import settle_without_owner
 from app.sessions.faults import as_service_error
+from app.sessions.leases import Claim, Leases
 from app.sessions.owner_quota import check_live_runs
 from app.sessions.plans import Attach, HarmlessStep, Plan
-from app.sessions.runs import Claim, Runs
 from app.sessions.starting import Begin, begin
 from app.sessions.stop import Stop
 from app.sessions.submit import Seen, Submitter
@@ -111,7 +111,7 @@ class Chat:
     def __init__(
         self,
         store: Store,
-        runs_: Runs,
+        leases: Leases,
         submitter: Submitter,
         stops: Stop,
         agents: Agents,
@@ -122,7 +122,7 @@ class Chat:
         ring: Callable[[UUID], None],
     ) -> None:
         self._store = store
-        self._runs = runs_
+        self._leases = leases
         self._submitter = submitter
         self._stops = stops
         self._agents = agents
@@ -190,9 +190,9 @@ class Chat:
                 session = await sessions.lock(tx, owner, chat_id)
                 run = await runs.current(tx, session.id) if session is not None else None
                 if session is not None and run is not None and run.lapsed:
-                    claimed = await self._runs.claim_in(tx, session.id, run.id)
+                    claimed = await self._leases.claim_in(tx, session.id, run.id)
             if claimed is not None:
-                self._runs.say_claimed(claimed)
+                self._leases.say_claimed(claimed)
                 self._owner.wake(claimed.run_id, claimed.epoch)
         except Exception as error:
             log.error(
@@ -330,7 +330,7 @@ class Chat:
             )
         run_id = self._new_id()
         how = Begin(
-            run_id, str(run_id), self._runs.owner if room else None, self._runs.lease_s, asked.request
+            run_id, str(run_id), self._leases.owner if room else None, self._leases.seconds, asked.request
         )
         await begin(
             tx,

@@ -9,8 +9,7 @@ the session's lock, guarded by the root's epoch; its frames are written with it,
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -20,7 +19,7 @@ from app.domain.results import Result, closed
 from app.domain.run_state import RunState
 from app.log import cause_chain, get_logger
 from app.sessions.checkpoints import Checkpoint, Commit, passes
-from app.sessions.closing import give_results, results_entry, settle_without_owner
+from app.sessions.closing import give_results, results_entry
 from app.sessions.tree import Child, Message, Tree
 from app.store import calls, history, messages, runs, sessions
 from app.store import frames as frame_rows
@@ -29,9 +28,7 @@ from app.store.faults import Fault, LeaseLost, classify
 from app.store.runs import Run
 from app.store.transaction import Store, Tx
 
-__all__ = ["MAX_TAKEOVERS", "Child", "Message", "Runs", "StopRequested", "Tree"]
-
-MAX_TAKEOVERS = 3
+__all__ = ["Child", "Message", "Runs", "StopRequested", "Tree"]
 
 T = TypeVar("T")
 
@@ -42,101 +39,12 @@ class StopRequested(Exception):
     """A stop is recorded for the run: the commit that finds it is its settlement."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """``takeover``: which one it is of this run; ``None`` when nobody had held it, or it was given back."""
-
-    run_id: UUID
-    epoch: int
-    takeover: int | None
-
-
 class Runs:
-    """``owner`` is this replica's name in the leases; ``checkpoint`` is told each side of every commit."""
+    """``checkpoint`` is told each side of every commit."""
 
-    def __init__(self, store: Store, *, owner: str, lease_s: float, checkpoint: Checkpoint = passes) -> None:
+    def __init__(self, store: Store, *, checkpoint: Checkpoint = passes) -> None:
         self._store = store
-        self.owner = owner
-        self.lease_s = lease_s
         self._checkpoint = checkpoint
-        self.on_takeover: Callable[[], None] = lambda: None
-
-    # leases
-
-    async def claim_next(self, limit: int) -> AsyncGenerator[tuple[UUID, int], None]:
-        """Claims runs that nobody holds: new ones, given-back ones, and lapsed ones (a takeover). Yields (run, epoch), each as soon
-        as it is claimed: a fault at the next one must not lose it."""
-        async with self._store.transaction() as tx:
-            waiting = await runs.claimable(tx, limit=limit)
-        for session_id, run_id in waiting:
-            async with self._store.transaction() as tx:
-                claimed = await self.claim_in(tx, session_id, run_id)
-            if claimed is not None:
-                self.say_claimed(claimed)
-                yield run_id, claimed.epoch
-
-    def say_claimed(self, claim: Claim) -> None:
-        """To be called when the claim is committed: a takeover is counted and has a line."""
-        if claim.takeover is not None:
-            self.on_takeover()
-            log.warning("run.taken_over", run_id=str(claim.run_id), attempt=claim.takeover, epoch=claim.epoch)
-
-    async def claim_in(self, tx: Tx, session_id: UUID, run_id: UUID) -> Claim | None:
-        """Claims one run that nobody holds, under its session's lock; ``None`` when there is nothing (more) to claim."""
-        if await sessions.lock_by_id(tx, session_id) is None:
-            return None
-        run = await runs.lock(tx, run_id)
-        if run is None or not (run.lapsed or run.unclaimed):
-            return None
-        if run.stop_requested:
-            await settle_without_owner(tx, run, RunState.STOPPED, CloseCode.RUN_STOPPED)
-            return None
-        if run.lapsed and run.attempts >= MAX_TAKEOVERS:
-            log.error(
-                "run.given_up", run_id=str(run.id), code="framework_internal_error", attempts=run.attempts
-            )
-            await settle_without_owner(
-                tx, run, RunState.FAILED, CloseCode.RUN_FAILED, error_code="framework_internal_error"
-            )
-            return None
-        claimed = await runs.claim(tx, run_id, owner=self.owner, lease_s=self.lease_s, takeover=run.lapsed)
-        await frame_rows.discard_after(tx, run_id, run.frame_seq)
-        if run.epoch:
-            await sessions.mark_cut(tx, session_id, run_id)
-        return Claim(run_id, claimed.epoch, claimed.attempts if run.lapsed else None)
-
-    async def renew(self, held: Mapping[UUID, int]) -> dict[UUID, bool]:
-        """Extends the leases of the runs held; see ``store.runs.renew``."""
-        async with self._store.transaction() as tx:
-            return await runs.renew(tx, self.owner, held, self.lease_s)
-
-    async def release(self, run_id: UUID, epoch: int) -> None:
-        """Gives a lease back: any replica may go on with the run at once."""
-        async with self._store.transaction() as tx:
-            await runs.release(tx, run_id, epoch)
-
-    async def give_up(self, run_id: UUID, epoch: int) -> None:
-        """The tree cannot be driven (a row of it cannot be read): settles it failed. Raises what that meets."""
-        async with self._store.transaction() as tx:
-            run = await runs.get(tx, run_id)
-            if run is None or await sessions.lock_by_id(tx, run.session_id) is None:
-                return
-            run = await runs.guard(tx, run_id, epoch)
-            await settle_without_owner(
-                tx, run, RunState.FAILED, CloseCode.RUN_FAILED, error_code="framework_internal_error"
-            )
-
-    async def lapse_all(self) -> None:
-        """Whoever held a lease of this database is dead."""
-        async with self._store.transaction() as tx:
-            await runs.lapse_all(tx)
-
-    async def held_epoch(self, run_id: UUID) -> int | None:
-        """The epoch under which this replica's lease holds the run, per its row."""
-        async with self._store.transaction() as tx:
-            run = await runs.get(tx, run_id)
-        mine = run is not None and run.state is RunState.RUNNING and run.lease_owner == self.owner
-        return run.epoch if run is not None and mine else None
 
     # reading
 

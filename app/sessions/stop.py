@@ -18,7 +18,6 @@ from app.store.calls import Call
 from app.store.runs import Run
 from app.store.transaction import Store, Tx
 
-
 _WAITS_S = (0.03, 0.07, 0.15, 0.25, 0.5, 1.0)
 
 

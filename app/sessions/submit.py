@@ -31,13 +31,12 @@ from app.domain.continuation import (
     posted,
     progress,
 )
-from app.domain.run_state import RunState
 from app.domain.turn import Posted as PostedMessage
 from app.errors import Code, ServiceError, SubmitRefusalCause
 from app.log import cause_chain, get_logger
 from app.sessions.fitness import AnswerLimits, misfit
+from app.sessions.leases import Leases
 from app.sessions.plans import Attach, HarmlessStep, Mode, Plan
-from app.sessions.runs import Runs
 from app.store import calls, messages, runs, sessions
 from app.store.engine import dumps
 from app.store.faults import CorruptRow, Fault, classify
@@ -99,14 +98,14 @@ class Submitter:
     def __init__(
         self,
         store: Store,
-        runs_: Runs,
+        leases: Leases,
         limits: AnswerLimits,
         *,
         wake: Callable[[UUID, int], None],
         adopt: Callable[[UUID], None],
     ) -> None:
         self._store = store
-        self._runs = runs_
+        self._leases = leases
         self._limits = limits
         self._wake = wake
         self._adopt = adopt
@@ -171,16 +170,7 @@ class Submitter:
             outcome = SUBMIT[standing, fitness]
             if outcome is Outcome.STORED:
                 await calls.answer(tx, session_id, answer.call_id, answer.value)
-                root = await runs.lock(tx, found.root_run)
-                if (
-                    root is not None
-                    and root.state is RunState.SUSPENDED
-                    and await calls.pending(tx, found.root_run) == 0
-                ):
-                    run = await runs.claim(
-                        tx, root.id, owner=self._runs.owner, lease_s=self._runs.lease_s, next_batch=True
-                    )
-                    claimed = (run.id, run.epoch)
+                claimed = await self._leases.claim_complete(tx, found.root_run)
             accepted_ = outcome in (Outcome.STORED, Outcome.ALREADY_COMPLETED)
             batch = await _batch(tx, found, claimed=claimed is not None) if accepted_ else None
         if claimed is not None:

@@ -12,7 +12,7 @@ from app.domain.call_state import CallState, CloseCode
 from app.domain.results import closed
 from app.domain.run_state import LIVE, RunState
 from app.log import get_logger
-from app.sessions.runs import Runs
+from app.sessions.leases import Leases
 from app.sessions.stop import stop_in
 from app.store import calls, runs, sessions
 from app.store import frames as frame_rows
@@ -41,7 +41,7 @@ class Sweeper:
     def __init__(
         self,
         store: Store,
-        runs_: Runs,
+        leases: Leases,
         retention: Retention,
         *,
         wake: Callable[[UUID, int], None],
@@ -49,7 +49,7 @@ class Sweeper:
         waiting: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._store = store
-        self._runs = runs_
+        self._leases = leases
         self._retention = retention
         self._wake = wake
         self._ring = ring
@@ -87,11 +87,7 @@ class Sweeper:
                 text = {"errorText": closed(CloseCode.TIMEOUT).value}
                 await calls.answer(tx, session_id, call_id, text, error_code=CloseCode.TIMEOUT)
                 answered += 1
-                if root.state is RunState.SUSPENDED and await calls.pending(tx, root.id) == 0:
-                    run = await runs.claim(
-                        tx, root.id, owner=self._runs.owner, lease_s=self._runs.lease_s, next_batch=True
-                    )
-                    claimed = (run.id, run.epoch)
+                claimed = await self._leases.claim_complete(tx, root.id)
             log.info("call.timed_out", call_id=call_id, run_id=str(root.id))
             if claimed is not None:
                 self._wake(*claimed)
