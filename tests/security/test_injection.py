@@ -79,7 +79,7 @@ async def test_a_line_of_the_log_is_one_line_whatever_a_client_writes(server: Se
 )
 async def test_a_key_that_means_something_elsewhere_is_a_key(server: Server, key: str):
     page = Page(server)
-    hostile = {key: {"polluted": True, key: [{key: None}]}}
+    hostile: dict[str, Any] = {key: {"polluted": True, key: [{key: None}]}}
     await page.send(
         'script:[{"calls": [{"tool": "get_location", "id": "loc"}]}, {"text": "done"}]', **hostile
     )

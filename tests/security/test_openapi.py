@@ -19,7 +19,7 @@ EACH = settings(
     max_examples=max(15, examples(0) // 100),
     deadline=None,
     database=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 
 
@@ -91,7 +91,7 @@ async def test_what_is_made_from_the_document_is_answered_as_the_document_says(s
 
     def attack() -> None:
         for result in schema.get_all_operations():
-            operation = result.ok()
+            operation: Any = getattr(result, "ok")()  # noqa: B009, the type of a broken document has none
             documented = set(operation.definition.raw["responses"])
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
                 # nothing may be wrong with an operation that takes any text
