@@ -1,11 +1,14 @@
 // Runs cells side by side and says which of them fail.
 
+import { setTimeout as sleep } from 'node:timers/promises';
+
 import { Cell } from './cell.mjs';
 import { CellFailure } from './failure.mjs';
 import { Server } from './server.mjs';
 import { loadVersion } from './versions.mjs';
 
 const CELL_MS = 180_000;
+const RAMP_MS = 30; // between the first cells: they would all send in the same instant
 
 const oneLine = text => text.replaceAll(/\s*\n\s*/g, ' / ');
 
@@ -42,7 +45,8 @@ export async function runCells(chosen, { url, sideBySide, report }) {
   await Promise.all([...new Set(chosen.map(({ version }) => version))].map(loadVersion));
 
   const queue = chosen.values();
-  const worker = async () => {
+  const worker = async (_, index) => {
+    await sleep(index * RAMP_MS);
     for (const cell of queue) {
       const reason = await failureOf(server, cell);
       if (reason === undefined) counts.passed += 1;

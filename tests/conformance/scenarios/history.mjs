@@ -9,7 +9,7 @@ import { email } from './approvals.mjs';
 const locate = (id = 'loc') => ({ tool: 'get_location', input: {}, id });
 const pick = (id = 'pick') => ({ tool: 'pick_option', input: { question: 'Which?', options: ['a', 'b'] }, id });
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 100 };
+const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 };
 
 /** Stored assistant message of a turn, counted from 0. */
 const stored = (snapshot, turn) => storedOutline(snapshot.messages.filter(({ role }) => role === 'assistant')[turn]);

@@ -8,7 +8,7 @@ import { email } from './approvals.mjs';
 const locate = { tool: 'get_location', input: {}, id: 'loc' };
 const pick = { tool: 'pick_option', input: { question: 'Which?', options: ['a', 'b'] }, id: 'pick' };
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 100 };
+const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 };
 
 /** The live page and one that is loaded while the run goes on must end the same. */
 async function resumed(t, live, expected) {

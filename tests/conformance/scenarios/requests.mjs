@@ -51,7 +51,7 @@ export default {
   }),
 
   'two pages answer at the same time': async t => {
-    await t.begin([{ calls: [locate] }, { text: 'A few words to be told.', chunks: 4, delay_ms: 50 }]);
+    await t.begin([{ calls: [locate] }, { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 }]);
     const pages = await Promise.all([t.load(), t.load()]);
     await Promise.all(pages.map(page => t.give(page, 'client calls', () => page.answer('loc', here))));
     const parts = ['|', 'get_location:output-available', '|', 'text'];

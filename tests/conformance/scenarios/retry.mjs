@@ -6,7 +6,7 @@ import { check, equal } from '../failure.mjs';
 
 const locate = { tool: 'get_location', input: {}, id: 'loc' };
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 100 };
+const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 };
 
 /** A page that holds only the person's message, exactly as the first page posted it. */
 const again = (t, client) => t.open({ messages: client.exchanges[0].body.messages });

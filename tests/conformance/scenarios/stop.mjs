@@ -7,7 +7,7 @@ import { storedOutline } from '../view.mjs';
 
 const locate = { tool: 'get_location', input: {}, id: 'loc' };
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 100 };
+const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 };
 
 async function stop(t, expected = 'stopped') {
   const { status, body } = await t.server.stop(t.chatId);

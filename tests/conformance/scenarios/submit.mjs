@@ -7,7 +7,7 @@ import { equal } from '../failure.mjs';
 const locate = (id = 'loc') => ({ tool: 'get_location', input: {}, id });
 const pick = (id = 'pick') => ({ tool: 'pick_option', input: { question: 'Which?', options: ['a', 'b'] }, id });
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 100 };
+const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 };
 
 const REJECTED = 'data-resume-rejected';
 const ELSEWHERE = 'data-tool-output-elsewhere';
