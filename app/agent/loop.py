@@ -16,25 +16,22 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from app.agent.deps import Deps, HandedOver, RunFailed
 from app.agent.model import ModelFailure, ModelRequest
-from app.agent.plain import plain
-from app.agent.registry import Agent
 from app.agent.response import add_usage, as_result, child_run, plan, text_of
 from app.agent.scribe import Draft, MessageTooLarge, Scribe
 from app.agent.step import CallIds, Speech, ask, exceeded
+from app.agent.surroundings import Surroundings
 from app.agent.tasks import together, watched
-from app.agent.tools import RequestContext, Tool, ToolContext, run_tool, unknown_tool
+from app.agent.tools import run_tool, unknown_tool
 from app.domain import frames
 from app.domain.call_state import CallKind, CallState, CloseCode, Outcome
 from app.domain.history import Entry, assistant_entry, calls_of
-from app.domain.results import Result, closed, of_answer
+from app.domain.results import Result, closed
 from app.domain.run_state import SETTLED, RunState
 from app.domain.ui_message import MessageFold
 from app.errors import Code
-from app.log import cause_chain, get_logger
+from app.log import get_logger
 from app.sessions.closing import closing_results, ending, partial_entry, results_entry, stopped_meanwhile
 from app.sessions.runs import Message, StopRequested, Tree
 from app.store.calls import Call
@@ -57,6 +54,7 @@ class TreeDriver:
             in_step=tree.root.step_open,
             max_bytes=deps.max_message_bytes,
         )
+        self._around = Surroundings(deps, tree)
         self._ids = CallIds(tree.known_ids)
         self._stop = asyncio.Event()
         self._draining = False
@@ -74,13 +72,10 @@ class TreeDriver:
 
     async def drive(self) -> RunState:
         """Raises ``LeaseLost`` when somebody else owns the tree now, ``HandedOver`` after ``drain``."""
-        lost = True
         try:
-            state = await self._drive()
-            lost = False
-            return state
+            return await self._drive()
         finally:
-            self._deps.log.close(self._feed, lost=lost)
+            self._deps.log.close(self._feed)
 
     async def _drive(self) -> RunState:
         work = watched(self._work(), f"work {self._tree.root.id}")
@@ -94,7 +89,7 @@ class TreeDriver:
         except StopRequested:
             return await self._settle(RunState.STOPPED)
         except RunFailed as failure:
-            self._log_failure(self._tree.root, failure)
+            self._around.log_failure(self._tree.root, failure)
             return await self._settle(RunState.FAILED, failure.code)
         finally:
             stop.cancel()
@@ -131,7 +126,7 @@ class TreeDriver:
         for call in self._tree.unsettled:
             if call.state is not CallState.STARTED or call.kind is CallKind.SUBAGENT:
                 continue
-            tool = self._tool_of(call)
+            tool = self._around.tool_of(call)
             if tool is not None and tool.retry_safe:
                 self._due.add(call.call_id)
             else:
@@ -171,21 +166,12 @@ class TreeDriver:
             raise HandedOver
 
     async def _run_tool(self, run: Run, call: Call) -> None:
-        tool = self._tool_of(call)
+        tool = self._around.tool_of(call)
         if tool is None:
             await self._settle_call(call, as_result(unknown_tool()))
             return
-        about = self._request_context(run)
-        context = ToolContext(
-            owner=about.owner,
-            session_id=about.session_id,
-            run_id=about.run_id,
-            request=about.request,
-            call_id=call.call_id,
-            outbox=self._deps.outbox,
-            emit=lambda value: self._progress(call, "progress", _as_text(value)),
-            approved=call.kind is CallKind.APPROVAL,
-            history=await self._history_of(run),
+        context = self._around.tool_context(
+            run, call, await self._history_of(run), lambda text: self._progress(call, "progress", text)
         )
         running = run_tool(tool, context, call.input)
         result = await self._deps.observe.tool(call.tool, call.call_id, running)
@@ -203,7 +189,7 @@ class TreeDriver:
                 self._handing_over = True
                 return
             except RunFailed as failure:
-                self._log_failure(child, failure)
+                self._around.log_failure(child, failure)
                 settled = self._deps.runs.settle_child(self._tree, child, RunState.FAILED, str(failure.code))
                 await self._scribe.exclusively(settled)
                 child.state, child.error_code = RunState.FAILED, str(failure.code)
@@ -215,7 +201,7 @@ class TreeDriver:
 
     async def _model_step(self, run: Run) -> bool:
         """One model request and its commit. ``True``: the response made no calls, so the run is complete."""
-        agent = self._agent_of(run)
+        agent = self._around.agent_of(run)
         if exceeded(agent.limits, run, self._deps.max_steps):
             raise RunFailed(Code.RUN_LIMIT_EXCEEDED)
         history = await self._history_of(run)
@@ -225,7 +211,7 @@ class TreeDriver:
             else []
         )
         is_root = run.parent_run is None
-        ready = await agent.for_step(self._request_context(run))
+        ready = await agent.for_step(self._around.request_context(run))
         speech = Speech(ready, self._scribe if is_root else None, self._ids, run.step + 1)
         if is_root:
             self._speech = speech
@@ -302,32 +288,17 @@ class TreeDriver:
 
     async def _drain_batch(self, fresh: dict[str, Call]) -> None:
         """Goes on with a complete batch: answers become results and are shown, granted approvals begin."""
-        tree, drained, results, begun = self._tree, list[Call](), list[tuple[Call, Result]](), list[Call]()
-        for seen in fresh.values():
-            if seen.drained or seen.kind is CallKind.SUBAGENT:
-                continue
-            call = tree.calls[seen.call_id]
-            call.state, call.answer, call.error_code = seen.state, seen.answer, seen.error_code
-            drained.append(call)
-            if call.state is CallState.ANSWERED and call.answer is not None:
-                result = of_answer(call.kind, call.answer, call.error_code)
-                if result is None:
-                    begun.append(call)
-                else:
-                    results.append((call, result))
+        batch = self._tree.take_answers(fresh)
 
         def write(draft: Draft) -> None:
             draft.open_step()
-            for call, result in results:
+            for call, result in batch.results:
                 draft.result(call, result)
-            for call in begun:
+            for call in batch.begun:
                 draft.fold.respond(call.call_id, call.answer or {})
 
-        await self._scribe.commit(
-            write,
-            lambda m: self._deps.runs.drain(tree, drained=drained, results=results, begun=begun, message=m),
-        )
-        self._due.update(call.call_id for call in begun)
+        await self._scribe.commit(write, lambda m: self._deps.runs.drain(self._tree, batch, m))
+        self._due.update(call.call_id for call in batch.begun)
 
     async def _settle(self, state: RunState, code: Code | None = None) -> RunState:
         """The tree's end by a stop or a failure: every call gets its result, what was said is kept."""
@@ -362,39 +333,7 @@ class TreeDriver:
             self._histories[run.id] = await self._deps.runs.history(self._tree, run)
         return self._histories[run.id]
 
-    def _request_context(self, run: Run) -> RequestContext:
-        session = self._tree.session
-        return RequestContext(session.owner, session.chat_id, str(run.id), self._tree.root.request or {})
-
-    def _agent_of(self, run: Run) -> Agent:
-        agent = self._deps.registry.get(run.agent)
-        if agent is None:
-            raise RunFailed(Code.FRAMEWORK_NOT_SUPPORTED)
-        return agent
-
-    def _tool_of(self, call: Call) -> Tool | None:
-        run = self._tree.root if call.run_id == self._tree.root.id else self._tree.children[call.run_id]
-        agent = self._deps.registry.get(run.agent)
-        return agent.tool(call.tool) if agent is not None else None
-
     def _progress(self, call: Call, status: str, text: str) -> None:
         """Transient: what a sub-agent or a tool does meanwhile, under the root's own call."""
-        while call.run_id != self._tree.root.id:
-            call = self._tree.calls[self._tree.children[call.run_id].parent_call or ""]
-        self._scribe.say(frames.subagent_progress(call.call_id, call.tool, status, text[:1000]))
-
-    def _log_failure(self, run: Run, failure: RunFailed) -> None:
-        self._deps.observe.metrics.run_failures.labels(str(failure.code)).inc()
-        unexpected = failure.code is Code.FRAMEWORK_INTERNAL_ERROR
-        say = log.error if unexpected else log.warning
-        say(
-            "run.failed",
-            run_id=str(run.id),
-            code=str(failure.code),
-            cause=cause_chain(failure.__cause__ or failure),
-        )
-
-
-def _as_text(value: Any) -> str:
-    """A tool's progress, as it is shown: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else orjson.dumps(plain(value)).decode()
+        shown_as = self._around.root_call_of(call)
+        self._scribe.say(frames.subagent_progress(shown_as.call_id, shown_as.tool, status, text[:1000]))

@@ -42,21 +42,18 @@ class Feed:
         self.run_id = run_id
         self.epoch = epoch
         self.last_seq = seq
-        self.lost = False
         self._log = frames_log
         self._frames: list[Frame] = []
         self._first = seq + 1  # the lowest seq that is kept
         self._written = seq
         self._committed = seq
 
-    def publish(self, frames: Sequence[Frame], *, written: bool = False) -> None:
-        """Hands frames to every reader at once. ``written``: their transaction has put them into the log already."""
+    def publish(self, frames: Sequence[Frame]) -> None:
+        """Hands frames to every reader at once, and to the log with the next tick."""
         if not frames:
             return
         self._frames.extend(frames)
         self.last_seq = frames[-1].seq
-        if written:
-            self._written = self.last_seq
         self._log.ring_run(self.run_id, local=True)
 
     def unwritten(self, chars: float = inf) -> list[Frame]:
@@ -84,6 +81,7 @@ class Feed:
         if keep_from > self._first:
             del self._frames[: keep_from - self._first]
             self._first = keep_from
+            self._written = max(self._written, self._first - 1)
         self._committed = seq
 
     def mark_written(self, seq: int) -> None:
@@ -153,9 +151,8 @@ class FrameLog:
         self._feeds[run_id] = feed
         return feed
 
-    def close(self, feed: Feed, *, lost: bool) -> None:
+    def close(self, feed: Feed) -> None:
         """The owner is done with the run, or has lost it; readers go on from the log."""
-        feed.lost = lost
         if self._feeds.get(feed.run_id) is feed:
             del self._feeds[feed.run_id]
         self._wake(feed.run_id)
@@ -187,11 +184,6 @@ class FrameLog:
             self._readers[run_id].discard(reader)
             if not self._readers[run_id]:
                 del self._readers[run_id]
-
-    @property
-    def readers(self) -> int:
-        """How many streams follow a run on this replica."""
-        return sum(len(readers) for readers in self._readers.values())
 
     def wake_all(self) -> None:
         for run_id in list(self._readers):
