@@ -20,7 +20,7 @@ from app.domain.run_state import RunState
 from app.log import cause_chain, get_logger
 from app.sessions.checkpoints import Checkpoint, Commit, passes
 from app.sessions.closing import give_results, results_entry
-from app.sessions.tree import Child, Message, Tree
+from app.sessions.tree import Batch, Child, Message, Tree
 from app.store import calls, history, messages, runs, sessions
 from app.store import frames as frame_rows
 from app.store.calls import Call
@@ -189,30 +189,22 @@ class Runs:
             return False
         return True
 
-    async def drain(
-        self,
-        tree: Tree,
-        *,
-        drained: Sequence[Call],
-        results: Sequence[tuple[Call, Result]],
-        begun: Sequence[Call],
-        message: Message,
-    ) -> None:
+    async def drain(self, tree: Tree, batch: Batch, message: Message) -> None:
         """The tree goes on with a complete batch: answers become results, granted approvals begin."""
-        through_suspension = any(call.batch < tree.batch for call in drained)
+        through_suspension = any(call.batch < tree.batch for call in batch.calls)
 
         async def body(tx: Tx) -> None:
-            await give_results(tx, tree.session.id, results)
-            await calls.begin(tx, tree.session.id, [call.call_id for call in begun])
-            await calls.drain(tx, tree.session.id, [call.call_id for call in drained])
+            await give_results(tx, tree.session.id, batch.results)
+            await calls.begin(tx, tree.session.id, [call.call_id for call in batch.begun])
+            await calls.drain(tx, tree.session.id, [call.call_id for call in batch.calls])
             await runs.wake_children(tx, tree.root.id)
 
         await self._commit(tree, Commit.DRAIN, body, message, next_batch=not through_suspension)
-        for call, result in results:
+        for call, result in batch.results:
             _settled(call, result)
-        for call in begun:
+        for call in batch.begun:
             call.state = CallState.STARTED
-        for call in drained:
+        for call in batch.calls:
             call.drained = True
         if not through_suspension:
             tree.batch += 1

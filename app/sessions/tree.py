@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from app.domain.call_state import CallState
+from app.domain.call_state import CallKind, CallState
 from app.domain.history import Entry
+from app.domain.results import Result, of_answer
 from app.store.calls import Call
 from app.store.frames import Frame
 from app.store.runs import Run
@@ -39,6 +40,32 @@ class Tree:
     @property
     def unsettled(self) -> list[Call]:
         return [c for c in self.calls.values() if c.state is not CallState.SETTLED]
+
+    def take_answers(self, fresh: Mapping[str, Call]) -> "Batch":
+        """The complete batch, with the answers that other transactions have stored (``fresh``: the rows as they are now)."""
+        batch = Batch([], [], [])
+        for seen in fresh.values():
+            if seen.drained or seen.kind is CallKind.SUBAGENT:
+                continue
+            call = self.calls[seen.call_id]
+            call.state, call.answer, call.error_code = seen.state, seen.answer, seen.error_code
+            batch.calls.append(call)
+            if call.state is CallState.ANSWERED and call.answer is not None:
+                result = of_answer(call.kind, call.answer, call.error_code)
+                if result is None:
+                    batch.begun.append(call)
+                else:
+                    batch.results.append((call, result))
+        return batch
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A complete batch. ``results``: what its answers are; ``begun``: granted approvals, whose tools begin now."""
+
+    calls: list[Call]
+    results: list[tuple[Call, Result]]
+    begun: list[Call]
 
 
 @dataclass(frozen=True, slots=True)

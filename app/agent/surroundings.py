@@ -1,0 +1,88 @@
+"""What a tree's own rows say of its surroundings: which agent drives a run, which tool a call names, what these are told."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from app.agent.context import RequestContext, ToolContext
+from app.agent.declaration import Agent
+from app.agent.deps import Deps, RunFailed
+from app.agent.plain import plain
+from app.agent.tools import Tool
+from app.domain.call_state import CallKind
+from app.domain.history import Entry
+from app.errors import Code
+from app.log import cause_chain, get_logger
+from app.sessions.tree import Tree
+from app.store.calls import Call
+from app.store.runs import Run
+
+log = get_logger(__name__)
+
+
+class Surroundings:
+    """Of one tree; nothing here changes it."""
+
+    def __init__(self, deps: Deps, tree: Tree) -> None:
+        self._deps = deps
+        self._tree = tree
+
+    def agent_of(self, run: Run) -> Agent:
+        """Raises ``RunFailed`` when this deployment has no such agent."""
+        agent = self._deps.registry.get(run.agent)
+        if agent is None:
+            raise RunFailed(Code.FRAMEWORK_NOT_SUPPORTED)
+        return agent
+
+    def tool_of(self, call: Call) -> Tool | None:
+        """The tool as it is declared today; ``None`` when it is not any more."""
+        agent = self._deps.registry.get(self._run_of(call).agent)
+        return agent.tool(call.tool) if agent is not None else None
+
+    def root_call_of(self, call: Call) -> Call:
+        """The root's own call under which this one came to be."""
+        while call.run_id != self._tree.root.id:
+            call = self._tree.calls[self._run_of(call).parent_call or ""]
+        return call
+
+    def request_context(self, run: Run) -> RequestContext:
+        session = self._tree.session
+        return RequestContext(session.owner, session.chat_id, str(run.id), self._tree.root.request or {})
+
+    def tool_context(
+        self, run: Run, call: Call, history: Sequence[Entry], progress: Callable[[str], None]
+    ) -> ToolContext:
+        """``progress`` takes a tool's word as text: a text as it is, anything else as JSON."""
+        about = self.request_context(run)
+
+        def emit(value: Any) -> None:
+            progress(value if isinstance(value, str) else orjson.dumps(plain(value)).decode())
+
+        return ToolContext(
+            owner=about.owner,
+            session_id=about.session_id,
+            run_id=about.run_id,
+            request=about.request,
+            call_id=call.call_id,
+            outbox=self._deps.outbox,
+            emit=emit,
+            approved=call.kind is CallKind.APPROVAL,
+            history=history,
+        )
+
+    def log_failure(self, run: Run, failure: RunFailed) -> None:
+        """The one line of a run's failure, with its cause chain."""
+        self._deps.observe.metrics.run_failures.labels(str(failure.code)).inc()
+        unexpected = failure.code is Code.FRAMEWORK_INTERNAL_ERROR
+        say = log.error if unexpected else log.warning
+        say(
+            "run.failed",
+            run_id=str(run.id),
+            code=str(failure.code),
+            cause=cause_chain(failure.__cause__ or failure),
+        )
+
+    def _run_of(self, call: Call) -> Run:
+        tree = self._tree
+        return tree.root if call.run_id == tree.root.id else tree.children[call.run_id]
