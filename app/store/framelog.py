@@ -93,12 +93,14 @@ class Feed:
 
 
 class Reader:
-    """Wakes one reader of one run."""
+    """Wakes one reader of one run. ``rung_at``: when it was last rung, on the monotonic clock."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self.rung_at = monotonic()
 
     def wake(self) -> None:
+        self.rung_at = monotonic()
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
@@ -184,6 +186,10 @@ class FrameLog:
             self._readers[run_id].discard(reader)
             if not self._readers[run_id]:
                 del self._readers[run_id]
+
+    def is_read(self, run_id: UUID) -> bool:
+        """Whether anybody follows the run on this replica."""
+        return run_id in self._readers
 
     def wake_all(self) -> None:
         for run_id in list(self._readers):

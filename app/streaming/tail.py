@@ -5,7 +5,8 @@ A frame is followed only in unbroken ``seq``. A reader that cannot close a gap, 
 has undone, destroys its stream (``StreamDestroyed``): its client is then in ``error`` and its next GET replays the truth.
 """
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -22,9 +23,9 @@ from app.store.faults import Fault, classify
 from app.store.framelog import FrameLog, Reader
 from app.store.frames import Frame
 from app.streaming.encode import Encoder
+from app.streaming.looks import POLL_S, Looks
 from app.streaming.replay import is_call, replay, replay_part, result_of, steps_after
 
-POLL_S = 1.0
 GAP_S = 5.0
 
 log = get_logger(__name__)
@@ -62,6 +63,7 @@ class Tail:
 
     def __init__(self, views: Views, frame_log: FrameLog) -> None:
         self._views = views
+        self._looks = Looks(views)
         self._log = frame_log
         self._closing = False
 
@@ -90,7 +92,7 @@ class Tail:
             log.warning("stream.cut_not_marked", run_id=str(run_id), cause=cause_chain(error))
 
     async def _stream(self, attach: Attach) -> AsyncGenerator[list[Chunk] | None, None]:
-        with self._log.reader(attach.run_id) as reader:
+        with self._reader(attach.run_id) as reader:
             view = await self._views.look(attach.run_id)
             if view is None:
                 raise LookupError("the run has no message")
@@ -122,6 +124,15 @@ class Tail:
                 if encoder.ended:
                     return
 
+    @contextmanager
+    def _reader(self, run_id: UUID) -> Generator[Reader]:
+        try:
+            with self._log.reader(run_id) as reader:
+                yield reader
+        finally:
+            if not self._log.is_read(run_id):
+                self._looks.forget(run_id)
+
     async def _follow(self, reader: Reader, view: RunView) -> AsyncGenerator[list[Chunk] | None, None]:
         cursor = _Cursor(view.run_id, view.watermark, view.watermark, view.epoch)
         gap_s = 0.0
@@ -130,7 +141,7 @@ class Tail:
                 raise StreamDestroyed("the server is shutting down")
             news = self._remembered(cursor)
             if news is None:
-                news, gap = await self._logged(cursor)
+                news, gap = await self._logged(cursor, reader.rung_at)
                 gap_s = gap_s if gap else 0.0
             else:
                 gap_s = 0.0
@@ -142,23 +153,29 @@ class Tail:
             before = monotonic()
             await reader.wait(POLL_S)
             gap_s += monotonic() - before
-            if gap_s > GAP_S and self._log.feed(cursor.run_id) is None and (await self._logged(cursor))[1]:
+            if (
+                gap_s > GAP_S
+                and self._log.feed(cursor.run_id) is None
+                and (await self._logged(cursor, monotonic()))[1]
+            ):
                 raise StreamDestroyed("frames are missing from the log")
             yield None
 
     def _remembered(self, cursor: _Cursor) -> Sequence[Frame] | None:
         """The new frames from memory; ``None`` when the owner is not here, or the reader has fallen behind what is kept."""
         feed = self._log.feed(cursor.run_id)
-        if feed is None:
+        if (
+            feed is None or feed.epoch < cursor.epoch
+        ):  # an owner that has not noticed yet that it is none any more
             return None
         cursor.under(feed.epoch)
         news = feed.since(cursor.seq)
         return None if news is None else cursor.take(news, feed.committed)
 
-    async def _logged(self, cursor: _Cursor) -> tuple[Sequence[Frame], bool]:
+    async def _logged(self, cursor: _Cursor, rung_at: float) -> tuple[Sequence[Frame], bool]:
         """The new frames from the log, and whether some that are known to exist are missing from it."""
         try:
-            found = await self._views.frames_after(cursor.run_id, cursor.seq)
+            found = await self._looks.after(cursor.run_id, cursor.seq, rung_at=rung_at)
         except Exception as error:
             if classify(error) is not Fault.TRANSIENT:
                 raise StreamDestroyed("the log cannot be read") from error
