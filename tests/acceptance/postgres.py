@@ -5,9 +5,10 @@ import os
 import signal
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
@@ -71,3 +72,40 @@ async def postgres() -> AsyncIterator[Postgres]:
             yield server
         finally:
             await server.stop()
+
+
+class Relay:
+    """Another way to a Postgres, over TCP, that can be cut while Postgres itself stays."""
+
+    def __init__(self, server: Postgres) -> None:
+        folder = parse_qs(urlsplit(server.url).query)["host"][0]
+        self._socket = Path(folder) / ".s.PGSQL.5432"
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self.url = ""
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+
+    def cut(self) -> None:
+        """Ends every connection that goes this way and takes no new one."""
+        if self._server is not None:
+            self._server.close()
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_unix_connection(str(self._socket))
+        self._writers |= {writer, back}
+        await asyncio.gather(self._pass_on(reader, back), self._pass_on(there, writer))
+        self._writers -= {writer, back}
+
+    @staticmethod
+    async def _pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await source.read(65536):
+                target.write(data)
+                await target.drain()
+        target.close()

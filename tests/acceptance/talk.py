@@ -182,7 +182,7 @@ def work_s(seconds: float) -> float:
 
 async def until(condition: Any, within_s: float, what: str) -> float:
     """Waits for an async condition of other processes. Returns the seconds it took."""
-    began = time.monotonic()
+    began, within_s = time.monotonic(), work_s(within_s)
     while True:
         if await condition():
             return time.monotonic() - began

@@ -12,7 +12,7 @@ from tests.acceptance import facts
 from tests.acceptance.postgres import Postgres
 from tests.acceptance.replica import Replica
 from tests.acceptance.scripts import call, calls, email, location, noting, script, text
-from tests.acceptance.talk import Chat, until, work_s
+from tests.acceptance.talk import Chat, until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -107,9 +107,7 @@ async def test_a_turn_whose_owner_dies_there_is_finished_by_another_replica(
     async def taken_over() -> bool:
         return not (await chat.snapshot())["live"]
 
-    await until(
-        taken_over, LEASE_S + work_s(2) - (time.monotonic() - died), "taken over, and on to its next rest"
-    )
+    await until(taken_over, LEASE_S + 2 - (time.monotonic() - died), "taken over, and on to its next rest")
     if (await chat.snapshot())["status"] == "suspended":
         assert (await chat.answer()).text == "All done."
     _assert_equal(await _record(pg, chat), undisturbed, unknown=POINTS[point])

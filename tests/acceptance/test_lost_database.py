@@ -9,9 +9,9 @@ import pytest
 
 from tests.acceptance import facts
 from tests.acceptance.conftest import Replicas
-from tests.acceptance.postgres import Postgres
+from tests.acceptance.postgres import Postgres, Relay
 from tests.acceptance.scripts import calls, noting, script, slowly, text
-from tests.acceptance.talk import Chat, until, work_s
+from tests.acceptance.talk import Chat, until
 
 pytestmark = pytest.mark.timeout(60)
 SAID = " ".join(f"word{n}" for n in range(60))
@@ -112,9 +112,11 @@ async def test_runs_of_a_database_that_was_away_longer_than_their_lease_are_fini
 async def test_without_listen_everything_is_slower_and_nothing_is_wrong(
     replicas: Replicas, pg: Postgres, client: httpx2.AsyncClient
 ):
-    deaf = {"listen_url": "postgresql://nobody@127.0.0.1:1/nothing"}
-    owner, other = replicas("owner", **deaf), replicas("other", **deaf)
+    direct = Relay(pg)
+    await direct.open()
+    owner, other = (replicas(name, listen_url=direct.url) for name in ("owner", "other"))
     await asyncio.gather(owner.start(), other.start())
+    direct.cut()
     chat, there = Chat(client, owner.url), Chat(client, other.url)
     there.id = chat.id
     async with chat.sending(_turn(3)) as live:
@@ -137,9 +139,9 @@ async def test_the_doorbell_is_heard_again_after_its_connection_was_lost(
     async def listening() -> bool:
         return await pg.value("select count(*) from pg_stat_activity where query ilike 'listen %'") == 2
 
-    await until(listening, work_s(5), "both listen")
+    await until(listening, 5, "both listen")
     await pg.fetch("select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen %'")
-    await until(listening, work_s(5), "both listen again")
+    await until(listening, 5, "both listen again")
     chat = Chat(client, owner.url)
     async with (
         chat.sending(script(slowly(SAID, 2, 60))) as live,

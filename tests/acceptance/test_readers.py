@@ -12,7 +12,7 @@ from tests.acceptance.conftest import Replicas
 from tests.acceptance.postgres import Postgres
 from tests.acceptance.replica import Replica
 from tests.acceptance.scripts import calls, script, slowly, text
-from tests.acceptance.talk import Chat, Reading, until, work_s
+from tests.acceptance.talk import Chat, Reading, until
 
 pytestmark = pytest.mark.timeout(120)
 MIB = 2**20
@@ -89,7 +89,7 @@ async def test_five_hundred_streams_that_are_opened_and_closed_leave_nothing_beh
             now = [(each.open_files(), await _open_streams(client, each)) for each in (owner, other)]
             return now[0] <= (files[0] + 2, 1) and now[1] <= (files[1] + 2, 0)
 
-        await until(closed, work_s(15), "every socket and every stream is closed again")
+        await until(closed, 15, "every socket and every stream is closed again")
         assert owner.memory() + other.memory() - memory < 30 * MIB
         assert await _connections(pg) <= connections + 2
         await chat.stop()
@@ -135,7 +135,7 @@ async def test_five_hundred_streams_are_open_at_once_on_a_pool_of_five(
         async def all_open() -> bool:
             return len(begun) == 500
 
-        await until(all_open, work_s(20), "five hundred streams are open")
+        await until(all_open, 20, "five hundred streams are open")
         assert await _connections(pg) <= 2 * (5 + 2) + 2
         await chat.stop()
         readings = await reading
