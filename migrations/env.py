@@ -8,10 +8,9 @@ import asyncio
 import sqlalchemy as sa
 from alembic import context
 from sqlalchemy.engine import Connection
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.settings import Settings
-from app.store.engine import sqlalchemy_url
+from app.store.engine import sqlalchemy_engine
 from app.store.schema import metadata
 
 
@@ -24,7 +23,7 @@ def url() -> str:
                 "DATABASE_URL is not set; the embedded Postgres is migrated by `python -m app migrate`"
             )
         given = configured.get_secret_value()
-    return sqlalchemy_url(str(given))
+    return str(given)
 
 
 def migrate(connection: Connection) -> None:
@@ -44,14 +43,14 @@ def migrate(connection: Connection) -> None:
 
 
 async def online() -> None:
-    engine = create_async_engine(url())
+    engine = sqlalchemy_engine(url())
     async with engine.connect() as connection:
         await connection.run_sync(migrate)
     await engine.dispose()
 
 
 if context.is_offline_mode():
-    context.configure(url=url(), target_metadata=metadata, literal_binds=True)
+    context.configure(dialect_name="postgresql", target_metadata=metadata, literal_binds=True)
     with context.begin_transaction():
         context.run_migrations()
 else:

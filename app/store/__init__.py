@@ -1,6 +1,8 @@
 """All SQL. Statements are named for intent; rows come in, domain values go out.
 
-May import: errors, domain, settings, log, clock; only this room imports sqlalchemy and asyncpg.
+May import: errors, domain, settings, log, clock; only this room imports asyncpg and sqlalchemy. Statements are plain SQL with ``$1``
+parameters, each under a sentence that says what it is for; SQLAlchemy describes the tables (``schema``) for the migrations and for
+nothing else.
 
 Invariants:
 
@@ -9,6 +11,7 @@ Invariants:
 - Every write of a run's owner carries the root's epoch and applies only if it is still the row's (``runs``); zero rows is
   ``LeaseLost``, never a silent success.
 - Times that decide something are the database's ``now()``.
+- A statement sees one snapshot, taken before it waits for a lock: what is decided under a lock is read by a later statement.
 - JSON payloads are ``json``, not ``jsonb``: escapes of NUL survive. They are never filtered in SQL; what is queried is a column.
 
 Fails: ``faults.classify`` says of any exception whether it is transient, permanent or a lost race.

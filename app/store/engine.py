@@ -11,7 +11,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 import orjson
-from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
 
 from app.store.faults import CorruptRow
 
@@ -23,6 +24,8 @@ CONNECT_TIMEOUT_S = 10.0
 LOCK_TIMEOUT_MS = 5_000
 STATEMENT_TIMEOUT_MS = 15_000
 _COMMAND_TIMEOUT_S = STATEMENT_TIMEOUT_MS / 1000 + 5  # a server that does not say that it gave up is gone
+
+_FAREWELL_TIMEOUT_S = 5.0
 
 # Of a connection that one task has to itself, and replaces when it fails.
 _OWN_CONNECT_TIMEOUT_S = 5.0
@@ -53,15 +56,11 @@ def loads(text: str) -> Any:
         raise CorruptRow("a JSON value that cannot be read") from error
 
 
-def sqlalchemy_url(dsn: str) -> str:
-    """A libpq-style DSN as SQLAlchemy spells it for asyncpg: for migrations."""
-    url = make_url(asyncpg_dsn(dsn))
-    return url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
-
-
-def asyncpg_dsn(dsn: str) -> str:
-    """The same address for asyncpg, without what is for our pool."""
-    return _split(dsn)[0]
+def sqlalchemy_engine(dsn: str) -> AsyncEngine:
+    """For migrations. The driver reads the address itself: SQLAlchemy would stumble over options of libpq such as ``sslmode``."""
+    return create_async_engine(
+        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(_split(dsn)[0]), poolclass=NullPool
+    )
 
 
 def _split(dsn: str) -> tuple[str, int]:
@@ -80,7 +79,7 @@ class _Connection(asyncpg.Connection):
 
     async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109, the driver's own signature
         with suppress(Exception):  # it was lost: it is aborted then
-            await super().close(timeout=timeout)
+            await super().close(timeout=timeout or _FAREWELL_TIMEOUT_S)
 
 
 async def open_pool(dsn: str, *, pool_size: int, application_name: str = "agent-server") -> asyncpg.Pool:

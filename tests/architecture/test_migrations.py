@@ -7,9 +7,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
-from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store.engine import sqlalchemy_url
+from app.store.engine import sqlalchemy_engine
 from app.store.schema import metadata
 from tests.architecture import ROOT
 
@@ -29,7 +28,7 @@ def test_a_migrated_database_is_what_the_tables_declare(database_url: str) -> No
         return compare_metadata(MigrationContext.configure(connection), metadata)
 
     async def compare() -> list[object]:
-        engine = create_async_engine(sqlalchemy_url(database_url))
+        engine = sqlalchemy_engine(database_url)
         async with engine.connect() as connection:
             found = await connection.run_sync(differences)
         await engine.dispose()

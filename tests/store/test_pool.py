@@ -6,8 +6,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from app.store import migrate
 from app.store.embedded import start_embedded
-from app.store.engine import connect, dumps, loads, open_pool, sqlalchemy_url
+from app.store.engine import connect, dumps, loads, open_pool
 from app.store.faults import CorruptRow, Fault, classify
 from app.store.transaction import Store
 from tests.store.make import pid_of, until
@@ -123,9 +124,21 @@ async def test_behind_a_pooler_nothing_is_prepared_by_name(database_url):
     await own.close()
 
 
-def test_the_migrations_address_has_nothing_of_the_pools():
-    dsn = "postgres://ada:pass%40word@/db?host=/some%20where&statement_cache_size=0&port=5433"
-    assert sqlalchemy_url(dsn) == "postgresql+asyncpg://ada:pass%40word@/db?host=%2Fsome+where&port=5433"
+@pytest.mark.parametrize(
+    "options",
+    [
+        "sslmode=prefer",
+        "application_name=mine",
+        "options=-c%20geqo%3Doff",
+        "statement_cache_size=0&target_session_attrs=any",
+    ],
+)
+async def test_an_address_with_options_serves_the_pool_and_the_migrations(database_url, options):
+    dsn = f"{database_url}{'&' if '?' in database_url else '?'}{options}"
+    store = Store(await open_pool(dsn, pool_size=1))
+    await migrate.upgrade(dsn)
+    assert await migrate.is_current(store, migrate.head())
+    await store.close()
 
 
 async def test_an_address_nobody_answers_at_is_transient(tmp_path: Path):

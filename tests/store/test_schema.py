@@ -7,12 +7,11 @@ import asyncpg
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.domain.call_state import CallKind, CallState, Outcome
 from app.domain.run_state import LIVE, SETTLED, RunState
 from app.store import calls, history, migrate, runs
-from app.store.engine import sqlalchemy_url
+from app.store.engine import sqlalchemy_engine
 from app.store.faults import Fault, classify
 from app.store.frames import Frame, insert_committed
 from app.store.schema import metadata
@@ -48,7 +47,7 @@ def config(url: str) -> Config:
 
 def test_migrations_make_the_declared_tables_down_to_the_predicates(database_url, empty_database_url):
     async def declare() -> None:
-        engine = create_async_engine(sqlalchemy_url(empty_database_url))
+        engine = sqlalchemy_engine(empty_database_url)
         async with engine.begin() as connection:
             await connection.run_sync(metadata.create_all)
         await engine.dispose()
