@@ -26,9 +26,11 @@ class _Server(uvicorn.Server):
         from app.main import Running
 
         running: Running | None = getattr(getattr(self.config.app, "state", None), "running", None)
-        if running is not None:
-            await running.drain()
-        await super().shutdown(sockets)
+        try:
+            if running is not None:
+                await running.drain()
+        finally:  # whatever the drain meets: the lifespan ends too, and with it our Postgres
+            await super().shutdown(sockets)
 
 
 def _no_destroyed_streams(record: logging.LogRecord) -> bool:

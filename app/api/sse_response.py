@@ -5,7 +5,8 @@ and the server closes the connection without a clean end.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing
 from typing import Any
 
 from starlette.responses import Response
@@ -20,7 +21,7 @@ class SseResponse(Response):
 
     def __init__(
         self,
-        body: AsyncIterator[bytes],
+        body: AsyncGenerator[bytes, None],
         *,
         headers: dict[str, str],
         on_cut: Callable[[], Awaitable[None]] | None = None,
@@ -58,8 +59,9 @@ class SseResponse(Response):
                 await asyncio.shield(self._on_cut())
 
     async def _write(self, send: Callable[[Message], Awaitable[None]]) -> None:
-        async for data in self._body:
-            await send({"type": "http.response.body", "body": data, "more_body": True})
+        async with aclosing(self._body) as body:  # also when it is left while it waits for a slow peer
+            async for data in body:
+                await send({"type": "http.response.body", "body": data, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
