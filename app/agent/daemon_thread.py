@@ -30,7 +30,7 @@ async def in_thread(function: Callable[[], Result]) -> Result:
         raised: BaseException | None = None
         try:
             result = context.run(function)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             raised = error
         with suppress(RuntimeError):  # the loop has gone
             loop.call_soon_threadsafe(deliver, result, raised)

@@ -43,7 +43,7 @@ def test_the_result_that_an_answer_is(
         pytest.param(CLIENT, CallState.PENDING, None, "stopped", id="a call that waits"),
         pytest.param(SERVER, CallState.READY, None, "stopped", id="a tool that has not begun"),
         pytest.param(SERVER, CallState.STARTED, None, "unknown", id="a tool that runs"),
-        pytest.param(SUBAGENT, CallState.STARTED, None, "unknown", id="a sub-agent"),
+        pytest.param(SUBAGENT, CallState.STARTED, None, "stopped", id="a sub-agent, which is no tool"),
         pytest.param(
             APPROVAL,
             CallState.ANSWERED,

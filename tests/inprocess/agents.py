@@ -113,7 +113,13 @@ AGENTS = [
     Agent(
         "tester", "Play the script.", model, (*_OWN, *_BUILT_IN, subagent("research", "A child.", "child"))
     ),
-    Agent("child", "Play the script.", model, (*_OWN, *_BUILT_IN, ask_user, publish_note)),
+    Agent(
+        "child",
+        "Play the script.",
+        model,
+        (*_OWN, *_BUILT_IN, ask_user, publish_note, subagent("deeper", "A grandchild.", "grandchild")),
+    ),
+    Agent("grandchild", "Play the script.", model, (*_OWN, *_BUILT_IN, ask_user, publish_note)),
     Agent("other", "Play the script.", model, _OWN),
 ]
 

@@ -3,8 +3,6 @@
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from app.domain.call_state import CLOSED, CallKind, CallState, CloseCode
 from app.domain.ui_message import Part, rendered
 from app.sessions.view import answered_parts
