@@ -28,7 +28,7 @@ def lines(stream: io.StringIO) -> list[dict[str, object]]:
 def raised(make: "type[Exception] | Exception", cause: BaseException | None = None) -> Exception:
     try:
         raise make from cause
-    except Exception as error:  # noqa: BLE001, it is what was asked for
+    except Exception as error:
         return error
 
 
