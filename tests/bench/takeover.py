@@ -7,7 +7,7 @@ import time
 from tests.acceptance.talk import Chat
 from tests.bench._stage import Stage, at, stage, table
 
-TIMES = 4
+TIMES = 3
 
 
 async def _until_heard(on: Stage, chat: Chat, cut: float) -> float:
