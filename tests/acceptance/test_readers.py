@@ -86,8 +86,14 @@ async def test_five_hundred_streams_that_are_opened_and_closed_leave_nothing_beh
             await _open_and_close(replica, chat, 250)
 
         async def closed() -> bool:
-            now = [(each.open_files(), await _open_streams(client, each)) for each in (owner, other)]
-            return now[0] <= (files[0] + 2, 1) and now[1] <= (files[1] + 2, 0)
+            return all(
+                [
+                    owner.open_files() <= files[0] + 2,
+                    other.open_files() <= files[1] + 2,
+                    await _open_streams(client, owner) == 1,
+                    await _open_streams(client, other) == 0,
+                ]
+            )
 
         await until(closed, 15, "every socket and every stream is closed again")
         assert owner.memory() + other.memory() - memory < 30 * MIB
