@@ -117,6 +117,32 @@ async def test_a_turn_whose_owner_dies_there_is_finished_by_another_replica(
     assert max(effects.values()) == 1, "nothing took effect twice"
 
 
+@pytest.mark.parametrize("point", ["before-settlement", "after-settlement"])
+async def test_a_run_that_fails_is_settled_once_also_when_its_owner_dies_over_it(
+    point: str, pg: Postgres, survivor: Replica, client: httpx2.AsyncClient, tmp_path: Path
+):
+    owner = Replica("owner", tmp_path, pg.url, outbox=survivor.outbox, lease_seconds=LEASE_S, crash_at=point)
+    try:
+        await owner.start()
+        chat = Chat(client, owner.url)
+        failing = script(calls(noting("first")), text("Then it", error="context"))
+        assert (await chat.send(failing)).broken
+        assert await owner.ended() == -9
+    finally:
+        owner.kill()
+    chat.base = survivor.url
+
+    async def settled() -> bool:
+        return (await chat.snapshot())["status"] == "idle"
+
+    await until(settled, LEASE_S + 2, "settled by another replica")
+    shown = await chat.snapshot()
+    assert shown["run"]["status"] == "failed"
+    assert [p["text"] for p in shown["messages"][-1]["parts"] if p["type"] == "text"] == ["Then it"]
+    assert facts.outbox(survivor.outbox, chat.id) == {"first": 1}
+    assert (await chat.send("hello")).ending == "finish"
+
+
 def _assert_equal(record: dict[str, Any], undisturbed: dict[str, Any], *, unknown: str | None) -> None:
     """Equal, but for the result of the call whose outcome nobody knows."""
     assert _without(record["snapshot"], unknown) == _without(undisturbed["snapshot"], unknown)
