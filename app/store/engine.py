@@ -1,8 +1,11 @@
 """The connection pool: its address, its timeouts and the JSON codec.
 
-Behind PgBouncer in transaction mode: add ``?statement_cache_size=0`` to ``DATABASE_URL`` (a prepared statement would be looked for on
-another server connection); let PgBouncer ignore our startup parameters (``ignore_startup_parameters``: those of ``_SETTINGS``) and
-set the timeouts on the role instead (``alter role … set lock_timeout = '5s'``); and give ``LISTEN`` a direct address.
+Behind PgBouncer in transaction mode:
+
+- ``DATABASE_URL`` gets ``?statement_cache_size=0``: a prepared statement would be looked for on another server connection.
+- Its ``ignore_startup_parameters`` name those of ``_SETTINGS`` and ``synchronous_commit``; the role is given the timeouts instead
+  (``alter role … set lock_timeout = '5s'``).
+- ``LISTEN`` and the migrations, whose lock is a session's, want an address that leads to Postgres itself.
 """
 
 from contextlib import suppress
