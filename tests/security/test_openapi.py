@@ -16,7 +16,7 @@ from tests.inprocess.server import Server
 from tests.security import examples
 
 EACH = settings(
-    max_examples=max(15, examples(0) // 100),
+    max_examples=max(10, examples(0) // 100),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
@@ -40,7 +40,7 @@ async def test_every_route_is_documented_with_its_failures_in_one_shape(server: 
             if not path.startswith("/health"):
                 assert {"401", "403", "429", "503"} <= statuses, f"{method} {path}"
             for status, response in operation["responses"].items():
-                if int(status) >= 400 and not path.startswith("/health"):
+                if status.startswith(("4", "5")) and not path.startswith("/health"):
                     schema = response["content"]["application/json"]["schema"]
                     assert schema["required"] == ["error", "code"], f"{method} {path} {status}"
 
@@ -92,7 +92,7 @@ async def test_what_is_made_from_the_document_is_answered_as_the_document_says(s
     def attack() -> None:
         for result in schema.get_all_operations():
             operation: Any = getattr(result, "ok")()  # noqa: B009, the type of a broken document has none
-            documented = set(operation.definition.raw["responses"])
+            documented = set(operation.definition.raw["responses"]) - {"default"}
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
                 # nothing may be wrong with an operation that takes any text
                 with suppress(Unsatisfiable) if mode is GenerationMode.NEGATIVE else nullcontext():

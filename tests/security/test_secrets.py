@@ -76,6 +76,7 @@ async def test_no_answer_and_no_line_holds_a_secret(serve: Serve, database_url: 
         auth="api_key",
         api_keys=f"ada:{API_KEY}",
         agents="tests.security.test_secrets:AGENTS",
+        scripted=True,
     ) as server:
         server.headers = {
             "authorization": f"Bearer {API_KEY}",
