@@ -68,6 +68,12 @@ async def owner_of(postgres: Postgres, run_id: str, replicas: Sequence[Replica])
     return owner
 
 
+async def takeovers(postgres: Postgres, chat_id: str) -> int:
+    """What the chat's runs were charged for owners that vanished."""
+    query = "select sum(attempts)::int from run join session s on s.id = session_id where chat_id = $1"
+    return await postgres.value(query, chat_id)
+
+
 async def live_runs(postgres: Postgres) -> int:
     return await postgres.value("select count(*) from run where state in ('running', 'suspended')")
 

@@ -45,14 +45,7 @@ async def test_a_drained_replica_hands_its_runs_over_at_no_cost_and_breaks_its_s
     assert resumed.text.startswith("the first step")
     assert resumed.text.endswith("allow")
     assert facts.outbox(staying.outbox, chat.id) == {"n": 1}
-    assert (
-        await pg.value(
-            "select attempts from run where message is not null and state = 'completed' "
-            "and session_id = (select id from session where chat_id = $1)",
-            chat.id,
-        )
-        == 0
-    )
+    assert await facts.takeovers(pg, chat.id) == 0
     assert facts.faults_in_logs([leaving, staying]) == []
 
 

@@ -51,7 +51,7 @@ async def test_a_run_pauses_while_postgres_is_away_and_goes_on_when_it_is_back(
     assert told.ending == followed.ending == "finish"
     assert told.text == followed.text == SAID + "End."
     assert facts.outbox(owner.outbox, chat.id) == {"n": 1}
-    assert await pg.value("select max(attempts) from run") == 0, "it paused, and was not taken over"
+    assert await facts.takeovers(pg, chat.id) == 0, "it paused, and was not taken over"
     assert (await waits.answer()).text == "Waited."
     assert facts.faults_in_logs([owner, other]) == []
 
