@@ -274,14 +274,16 @@ class Chat:
     ) -> None:
         """The last message is an assistant's: path 3, or nothing to do."""
         turn = asked.turn
-        ask = Ask.ANSWERS if turn.answers else Ask.NOTHING
+        seen = await self._submitter.facts(tx, session.id if session is not None else None, turn.answers)
+        seen = [each for each in seen if not each.is_history]
+        ask = Ask.ANSWERS if seen else Ask.NOTHING
         continued = turn.continued
         match PATH[ask, standing(run.state if run is not None else None)]:
             case Path.SUBMIT if session is not None and self._agents.get(session.agent) is None:
                 raise ServiceError(Code.FRAMEWORK_NOT_SUPPORTED, f"agent {session.agent} is not registered")
             case Path.SUBMIT:
                 decided.session_id = session.id if session is not None else None
-                decided.seen = await self._submitter.facts(tx, decided.session_id, turn.answers)
+                decided.seen = seen
             case Path.NOT_FOUND:
                 raise ServiceError(Code.STATE_SESSION_NOT_FOUND)
             case Path.BUSY:

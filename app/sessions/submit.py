@@ -21,6 +21,7 @@ from app.domain.answers import (
     has_malformed_id,
     standing_of,
 )
+from app.domain.call_state import ANSWERABLE
 from app.domain.chat_answer import CHAT_ANSWER, ChatAnswer, accepted, first_rejection, trouble
 from app.domain.continuation import (
     CONTINUATION,
@@ -68,6 +69,11 @@ class Seen:
     root_of_message: UUID | None
     batch: "Batch | None" = None
     corrupt: CorruptRow | None = None
+
+    @property
+    def is_history(self) -> bool:
+        """A part of a call that this session knows as the server's own: what a client shows of it is no answer."""
+        return self.call is not None and self.call.kind not in ANSWERABLE
 
 
 @dataclass(frozen=True, slots=True)
