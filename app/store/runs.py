@@ -115,9 +115,9 @@ _SUSPEND_TREE = f"""
     where root_run = $1 and state in ({one_of(leaves(RunEvent.SUSPEND))})
 """
 
-_WAKE_CHILDREN = """
-    update run set state = 'running' where root_run = $1 and parent_run is not null and state = 'suspended'
-"""
+_WAKE_CHILDREN = (
+    "update run set state = 'running' where root_run = $1 and parent_run is not null and state = 'suspended'"
+)
 
 _SETTLE = f"""
     update run set state = $2, error_code = $3, settled_at = now(), lease_owner = null, lease_until = null
@@ -125,15 +125,12 @@ _SETTLE = f"""
 """
 
 # The first stop counts.
-_REQUEST_STOP = f"""
-    update run set stop_requested_at = coalesce(stop_requested_at, now()) where id = $1 and {_LIVE}
-"""
+_REQUEST_STOP = (
+    f"update run set stop_requested_at = coalesce(stop_requested_at, now()) where id = $1 and {_LIVE}"
+)
 
 # Nobody who held a lease is alive.
-_LAPSE_ALL = f"""
-    update run set lease_until = now() - interval '1 second'
-    where lease_until is not null and state = '{RunState.RUNNING}'
-"""
+_LAPSE_ALL = "update run set lease_until = now() - interval '1 second' where lease_until is not null"
 
 # All leases of an owner in one statement; a run under another epoch is not among them any more.
 _RENEW = """
@@ -143,9 +140,9 @@ _RENEW = """
     returning run.id, stop_requested_at is not null
 """
 
-_RELEASE = """
-    update run set lease_owner = null, lease_until = null where id = $1 and epoch = $2 and state = 'running'
-"""
+_RELEASE = (
+    "update run set lease_owner = null, lease_until = null where id = $1 and epoch = $2 and state = 'running'"
+)
 
 # Root runs that nobody holds: new, given back, or lapsed by the database's clock.
 _CLAIMABLE = """
@@ -154,9 +151,7 @@ _CLAIMABLE = """
     order by created_at limit $1
 """
 
-_WAITING = """
-    select count(*) from run where parent_run is null and state = 'running' and lease_until is null
-"""
+_WAITING = "select count(*) from run where parent_run is null and state = 'running' and lease_until is null"
 
 
 def read(row: Iterable[Any]) -> Run:

@@ -285,6 +285,17 @@ async def test_a_lease_is_given_back_only_by_who_has_it(store: Store):
         assert (found.unclaimed, found.lease_owner, found.attempts) == (True, None, 0)
 
 
+async def test_every_lease_of_dead_owners_lapses_at_once_and_nothing_else_changes(store: Store):
+    held, waiting, suspended = [(await a_tree(store))[1] for _ in range(3)]
+    async with store.transaction() as tx:
+        await runs.release(tx, waiting.id, 1)
+        await runs.suspend_tree(tx, suspended.id)
+        await runs.lapse_all(tx)
+        assert (await the_run(tx, held.id)).lapsed
+        assert (await the_run(tx, waiting.id)).unclaimed
+        assert (await the_run(tx, suspended.id)).state is RunState.SUSPENDED
+
+
 async def test_steps_and_usage(store: Store):
     _, run = await a_tree(store)
     async with store.transaction() as tx:
