@@ -57,6 +57,8 @@ _LIVE = f"run.state in ({one_of(LIVE)})"
 
 _GET = _SELECT + "where id = $1"
 _LOCK = _GET + " for update"
+# A root and its child runs.
+_TREE = _SELECT + "where root_run = $1 order by created_at, id"
 
 # The live root run, else the last one that was made.
 _CURRENT = f"""
@@ -64,16 +66,12 @@ _CURRENT = f"""
     order by {_LIVE} desc, created_at desc, id desc limit 1
 """
 
-# A root and its child runs.
-_TREE = _SELECT + "where root_run = $1 order by created_at, id"
-
 # A new root run, claimed at once under epoch 1 when it has an owner. Roots of a session are made under its lock and told apart by
 # age, so their time is the moment and not the beginning of a transaction that may have waited for that lock.
 _INSERT_ROOT = """
     insert into run (
         id, session_id, root_run, agent, state, input_message, message, request, epoch, lease_owner, lease_until, created_at
-    )
-    values (
+    ) values (
         $1, $2, $1, $3, 'running', $4, $5, $6, case when $7::text is null then 0 else 1 end, $7::text,
         case when $7::text is not null then now() + make_interval(secs => $8) end, clock_timestamp()
     )
@@ -93,6 +91,7 @@ _CLAIM = f"""
 """
 
 _RAISE_EPOCH = "update run set epoch = epoch + 1 where id = $1 returning epoch"
+_SET_STEP = "update run set step = $2, usage = $3 where id = $1"
 
 # One more commit of the owner. The log ages by a generation when that is due: the frames up to the last generation's watermark
 # have had their time, and go.
@@ -106,8 +105,6 @@ _ADVANCE = """
     )
     delete from frame using advanced where frame.run_id = advanced.id and frame.seq <= advanced.trim_seq
 """
-
-_SET_STEP = "update run set step = $2, usage = $3 where id = $1"
 
 # Everything of the tree that runs begins to wait; the lease is given back.
 _SUSPEND_TREE = f"""
@@ -140,9 +137,7 @@ _RENEW = """
     returning run.id, stop_requested_at is not null
 """
 
-_RELEASE = (
-    "update run set lease_owner = null, lease_until = null where id = $1 and epoch = $2 and state = 'running'"
-)
+_RELEASE = "update run set (lease_owner, lease_until) = (null, null) where id = $1 and epoch = $2"
 
 # Root runs that nobody holds: new, given back, or lapsed by the database's clock.
 _CLAIMABLE = """
