@@ -3,7 +3,7 @@
 Replicas may sweep at once: a deadline is answered under the session's lock like any submit, so it happens once.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -16,11 +16,12 @@ from app.sessions.leases import Leases
 from app.sessions.stop import stop_in
 from app.store import calls, runs, sessions
 from app.store import frames as frame_rows
-from app.store.transaction import Store
+from app.store.transaction import Store, Tx
 
 log = get_logger(__name__)
 
 BITE = 200
+BITES = 100
 PURGE_EVERY_S = 30.0
 COUNT_EVERY_S = 5.0
 FRAMES_KEPT_S = 60.0
@@ -95,16 +96,23 @@ class Sweeper:
 
     async def purge(self) -> None:
         """Drops what nobody can ask for any more."""
-        async with self._store.transaction() as tx:
-            await calls.purge_tombstones(tx, self._retention.tombstones_s, limit=BITE * 10)
-        async with self._store.transaction() as tx:
-            await frame_rows.purge(tx, FRAMES_KEPT_S, limit=BITE * 50)
+        await self._in_bites(
+            lambda tx, limit: calls.purge_tombstones(tx, self._retention.tombstones_s, limit=limit)
+        )
+        await self._in_bites(lambda tx, limit: frame_rows.purge(tx, FRAMES_KEPT_S, limit=limit))
         if self._retention.sessions_s is None:
             return
         async with self._store.transaction() as tx:
             idle = await sessions.idle_since(tx, self._retention.sessions_s, limit=BITE)
         for session_id in idle:
             await self._expire(session_id, self._retention.sessions_s)
+
+    async def _in_bites(self, drop: Callable[[Tx, int], Awaitable[int]]) -> None:
+        """Short transactions until nothing is due, at most ``BITES`` of them: the next sweep goes on."""
+        for _ in range(BITES):
+            async with self._store.transaction() as tx:
+                if await drop(tx, BITE * 10) < BITE * 10:
+                    return
 
     async def _expire(self, session_id: UUID, after_s: float) -> None:
         async with self._store.transaction() as tx:

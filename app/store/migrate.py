@@ -1,6 +1,7 @@
 """The schema's version: bring a database to it, and ask whether it is there."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 from alembic import command
@@ -11,6 +12,8 @@ from app.store.transaction import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 
+_one_at_a_time = threading.Lock()  # alembic keeps its context in the module
+
 
 def _config(dsn: str | None) -> Config:
     config = Config(toml_file=ROOT / "pyproject.toml")
@@ -20,7 +23,12 @@ def _config(dsn: str | None) -> Config:
 
 async def upgrade(dsn: str) -> None:
     """Brings the database to the newest schema. Any number at once: one migrates, the others wait and find it done."""
-    await asyncio.to_thread(command.upgrade, _config(dsn), "head")
+
+    def upgraded() -> None:
+        with _one_at_a_time:
+            command.upgrade(_config(dsn), "head")
+
+    await asyncio.to_thread(upgraded)
 
 
 def head() -> str:
