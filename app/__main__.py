@@ -13,7 +13,7 @@ import sys
 
 import uvicorn
 
-from app.log import configure, get_logger
+from app.log import cause_chain, configure, get_logger
 from app.settings import Settings, SettingsError
 
 log = get_logger("app")
@@ -46,6 +46,8 @@ def serve(settings: Settings) -> int:
     from app.main import create_app
 
     app = create_app(settings)
+    if settings.database_url is not None:
+        asyncio.run(_reach(settings.database_url.get_secret_value()))
     logging.getLogger("uvicorn.error").addFilter(_no_destroyed_streams)
     config = uvicorn.Config(
         app,
@@ -63,6 +65,20 @@ def serve(settings: Settings) -> int:
     return 0 if server.started else 1
 
 
+async def _reach(dsn: str) -> None:
+    """Connects once. Raises ``SettingsError`` with one line instead of a traceback out of the start of the server."""
+    from app.store.engine import connect
+    from app.store.faults import classify
+
+    try:
+        connection = await connect(dsn)
+    except Exception as error:
+        if classify(error) is None:
+            raise
+        raise SettingsError(f"DATABASE_URL cannot be used: {cause_chain(error)[0]}") from error
+    await connection.close()
+
+
 async def _migrate(settings: Settings) -> None:
     from app.store.embedded import start_embedded
     from app.store.migrate import upgrade
@@ -70,6 +86,7 @@ async def _migrate(settings: Settings) -> None:
     # Behind a pooler the direct address: migrations hold a lock of their connection's.
     direct = settings.listen_url or settings.database_url
     if direct is not None:
+        await _reach(direct.get_secret_value())
         await upgrade(direct.get_secret_value())
         return
     async with await start_embedded(settings.data_dir) as embedded:

@@ -11,11 +11,13 @@ router = APIRouter(tags=["health"])
 Ready = Callable[[], Awaitable[dict[str, str]]]
 
 
+@router.head("/health/live", include_in_schema=False)
 @router.get("/health/live", summary="The process answers")
 async def live() -> Response:
     return OrjsonResponse({"status": "live"})
 
 
+@router.head("/health/ready", include_in_schema=False)
 @router.get(
     "/health/ready", summary="The database answers, its schema is at head, and the server is not draining"
 )

@@ -176,6 +176,7 @@ class Submitter:
             outcome = SUBMIT[standing, fitness]
             if outcome is Outcome.STORED:
                 await calls.answer(tx, session_id, answer.call_id, answer.value)
+                await sessions.touch(tx, session_id)
                 claimed = await self._leases.claim_complete(tx, found.root_run)
             accepted_ = outcome in (Outcome.STORED, Outcome.ALREADY_COMPLETED)
             batch = await _batch(tx, found, claimed=claimed is not None) if accepted_ else None

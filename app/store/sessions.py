@@ -41,6 +41,8 @@ _TAKE_POSITIONS = """
     returning next_position - $2
 """
 
+_TOUCH = "update session set updated_at = now() where id = $1"
+
 _MARK_CUT = "update session set cut_run = $2 where id = $1"
 
 # Frames have no foreign key, for the sake of the log's speed.
@@ -101,6 +103,11 @@ async def take_positions(tx: Tx, session_id: UUID, count: int) -> int:
     if first is None:
         raise LookupError(f"no session {session_id}")
     return int(first)
+
+
+async def touch(tx: Tx, session_id: UUID) -> None:
+    """Notes that the session has changed now."""
+    await tx.execute(_TOUCH, session_id)
 
 
 async def mark_cut(tx: Tx, session_id: UUID, run_id: UUID | None) -> None:

@@ -1,0 +1,41 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.parametrize("command", ["serve", "migrate"])
+def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(command: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENT_SERVER_")}
+    environment["DATABASE_URL"] = "postgresql://somebody:the-password@127.0.0.1:1/nothing"
+    ended = subprocess.run(
+        [sys.executable, "-m", "app", command],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1
+    assert ended.stderr.startswith("DATABASE_URL cannot be used: ")
+    assert "the-password" not in ended.stderr + ended.stdout
+
+
+def test_a_setting_with_a_typing_error_is_one_line_that_names_the_nearest() -> None:
+    environment = {**os.environ, "AGENT_SERVER_PROT": "1"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "app", "check"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "AGENT_SERVER_PORT" in ended.stderr
+    assert "Traceback" not in ended.stderr
