@@ -84,8 +84,9 @@ bench: $(VENV)/.installed ## every benchmark in tests/bench
 		[ ! -f "$$file" ] || [ "$$name" = soak ] || $(PY) -m "tests.bench.$$name" || exit 1; \
 	done
 
-soak: $(VENV)/.installed ## long load with faults; stop it with Ctrl-C
+soak: $(VENV)/.installed ## long load with faults, then the long fuzz; stop it with Ctrl-C
 	@$(PY) -m tests.bench.soak
+	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-100000} $(PY) -m pytest tests/security --timeout 0
 
 clean: ## remove what set-up and tests created; keeps the data folder
 	rm -rf $(VENV) $(CONFORMANCE)/node_modules $(PLAYGROUND)/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
