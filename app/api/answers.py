@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from app.api.auth import Scope
-from app.api.deps import note_session, owner_of, read_body, read_optional_body, services
+from app.api.deps import note_path_session, owner_of, read_body, read_optional_body, services
 from app.api.documented import COMMON, WITH_BODY, errors
 from app.api.history import typed
 from app.api.json_response import OrjsonResponse
@@ -65,7 +65,7 @@ _STOP: dict[str, Any] = {
     ),
 )
 async def answers(request: Request, chat_id: str) -> Response:
-    session_id = note_session(request, chat_id)
+    session_id = note_path_session(request, chat_id)
     body = await read_body(request)
     owner = await owner_of(request, Scope.ANSWERS)
     fields = read_object(body)
@@ -81,7 +81,7 @@ async def answers(request: Request, chat_id: str) -> Response:
     responses=errors(*COMMON, *WITH_BODY, Code.STATE_SESSION_NOT_FOUND),
 )
 async def stop(request: Request, chat_id: str) -> Response:
-    session_id = note_session(request, chat_id)
+    session_id = note_path_session(request, chat_id)
     body = await read_optional_body(request)
     owner = await owner_of(request)
     run_id = read_stop(read_object(body))

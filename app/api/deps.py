@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -86,6 +87,11 @@ async def read_optional_body(request: Request) -> bytes:
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return b"{}"
     return await read_body(request) or b"{}"
+
+
+def note_path_session(request: Request, chat_id: str) -> str:
+    """The same for an id in a path, which is routed as it was sent (see ``middleware.as_sent``)."""
+    return note_session(request, unquote(chat_id))
 
 
 def note_session(request: Request, chat_id: object) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
 
-from app.api.deps import note_session, owner_of, services
+from app.api.deps import note_path_session, owner_of, services
 from app.api.documented import COMMON, errors
 from app.api.json_response import OrjsonResponse
 from app.errors import Code
@@ -43,7 +43,7 @@ async def snapshot(
     limit: Annotated[int | None, Query(ge=1, le=MAX_PAGE)] = None,
     before: str | None = None,
 ) -> Response:
-    session_id = note_session(request, chat_id)
+    session_id = note_path_session(request, chat_id)
     owner = await owner_of(request)
     read = services(request).snapshots.read(owner, session_id, limit=limit, before=before)
     return OrjsonResponse(await typed(read))
@@ -56,7 +56,7 @@ async def snapshot(
     responses=errors(*COMMON, Code.STATE_SESSION_NOT_FOUND),
 )
 async def delete(request: Request, chat_id: str) -> Response:
-    session_id = note_session(request, chat_id)
+    session_id = note_path_session(request, chat_id)
     owner = await owner_of(request)
     await typed(services(request).snapshots.delete(owner, session_id))
     return Response(status_code=204)

@@ -50,6 +50,15 @@ def header_of(session_id: str) -> str:
     return quote(session_id.encode(errors="replace"), safe=_PRINTABLE)
 
 
+def as_sent(scope: Message) -> str:
+    """The path that is routed. Below ``/chat/`` it is still percent-encoded: an id that holds ``/stream`` is not a stream's address.
+
+    New clients encode an id, old ones send it raw: then its slashes are the path's, and the last segment decides."""
+    path: str = scope["path"]
+    raw: bytes | None = scope.get("raw_path")
+    return raw.decode("latin-1") if raw is not None and path.startswith("/chat/") else path
+
+
 def noted(scope: Message) -> Noted:
     return scope.setdefault("state", {}).setdefault("noted", Noted())
 
@@ -76,6 +85,7 @@ class RequestLine:
             await self._app(scope, receive, send)
             return
         about = Noted()
+        scope["path"] = as_sent(scope)
         scope.setdefault("state", {})["noted"] = about
         status = 0
         request_id = str(new_id())

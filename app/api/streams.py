@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from app.api.chat import attached
-from app.api.deps import note_session, open_stream, owner_of, services
+from app.api.deps import note_path_session, open_stream, owner_of, services
 from app.api.documented import COMMON, STREAM, errors
 from app.errors import Code
 from app.sessions.faults import as_service_error
@@ -29,7 +29,7 @@ async def nothing_to_resume(request: Request) -> Response:
     | errors(*COMMON, Code.TRANSPORT_STREAM_DROP),
 )
 async def resume(request: Request, chat_id: str) -> Response:
-    session_id = note_session(request, chat_id)
+    session_id = note_path_session(request, chat_id)
     owner = await owner_of(request)
     open_stream(request, owner)
     use = services(request)

@@ -37,6 +37,18 @@ async def test_old_clients_send_the_slash_of_an_id_as_it_is(server: Server, chat
     assert (await server.ask("GET", f"/chat/{chat_id}/stream")).status == 204
 
 
+@pytest.mark.parametrize("suffix", ["stream", "answers", "stop"])
+async def test_an_encoded_id_that_ends_like_an_address_is_an_id(server: Server, suffix: str):
+    page = Page(server, f"a/{suffix}")
+    assert (await page.send("hello")).status == 200
+    encoded = f"/chat/a%2F{suffix}"
+    snapshot = await (await server.ask("GET", encoded)).json()
+    assert (snapshot["id"], len(snapshot["messages"])) == (f"a/{suffix}", 2)
+    assert (await server.ask("GET", f"{encoded}/stream")).status == 204
+    assert (await (await server.ask("POST", f"{encoded}/stop")).json()) == {"status": "idle"}
+    assert (await server.ask("DELETE", encoded)).status == 204
+
+
 @pytest.mark.parametrize("path", ["/chat", "/chat/", "/chat//stream"])
 async def test_a_get_without_an_id_is_204(server: Server, path: str):
     assert (await server.ask("GET", path)).status == 204
