@@ -6,6 +6,7 @@ import counterExample from './scenarios/counter-example.mjs';
 import failures from './scenarios/failures.mjs';
 import history, { withApprovals as historyWithApprovals } from './scenarios/history.mjs';
 import mixed from './scenarios/mixed.mjs';
+import randomReloads, { RELOADED } from './scenarios/random-reloads.mjs';
 import refusedApprovals from './scenarios/refused-approvals.mjs';
 import { waiting, waitingForApproval } from './scenarios/reload.mjs';
 import requests, { withApprovals as requestsWithApprovals } from './scenarios/requests.mjs';
@@ -42,6 +43,7 @@ export function cells(versions = VERSIONS) {
     const groups = hasApprovals(version) ? [...EVERYWHERE, ...WITH_APPROVALS] : EVERYWHERE;
     const conditions = predicatesOf(version).flatMap(predicate => STATES.map(state => ({ version, predicate, state })));
     for (const condition of conditions) groups.forEach(group => add(group, condition));
+    if (RELOADED.includes(version)) add(randomReloads, { version, predicate: 'or', state: 'react' });
     if (!HOOK_VERSIONS.includes(version)) continue;
     // The hook has the predicate that a page with approvals needs; React's strict mode matters to what happens on load.
     groups.forEach(group => add(group, { version, predicate: 'or', state: 'hook' }));
