@@ -66,6 +66,8 @@ export class Cell {
     await action();
     if (posts > 0) await client.until(({ looped }) => looped || client.posts >= before + posts, `${posts} POSTs are made`);
     await client.settled(posts === 0 ? QUIET_MS : undefined);
+    const fault = client.exchanges.find(({ status }) => status >= 500);
+    check(!fault, () => `${fault.method} answered ${fault.status}: ${fault.text}`);
     equal(client.posts - before, posts, 'POSTs after an action');
   }
 

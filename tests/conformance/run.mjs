@@ -16,7 +16,7 @@ const { values: options } = parseArgs({
     url: { type: 'string', default: 'http://127.0.0.1:8000' },
     only: { type: 'string', multiple: true, default: [] },
     versions: { type: 'string', default: VERSIONS.join(',') },
-    'side-by-side': { type: 'string', default: '160' },
+    'side-by-side': { type: 'string', default: '200' },
     list: { type: 'boolean', default: false },
   },
 });

@@ -1,6 +1,11 @@
 // The server's own routes, as a page, another tab or a webhook would call them.
 
+import { setTimeout as sleep } from 'node:timers/promises';
+
 import { check } from './failure.mjs';
+
+const CALM_MS = 150;
+const CALM_WITHIN_MS = 60_000;
 
 export class Server {
   constructor(origin) {
@@ -10,6 +15,17 @@ export class Server {
 
   #url(chatId, tail = '') {
     return `${this.chat}/${encodeURIComponent(chatId)}${tail}`;
+  }
+
+  /** Waits, for a while at most, until the server answers at once. */
+  async calm() {
+    const end = Date.now() + CALM_WITHIN_MS;
+    while (Date.now() < end) {
+      const asked = Date.now();
+      await (await fetch(`${this.origin}/health/live`)).text();
+      if (Date.now() - asked < CALM_MS) return;
+      await sleep(CALM_MS);
+    }
   }
 
   async snapshot(chatId) {

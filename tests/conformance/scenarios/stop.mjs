@@ -61,6 +61,19 @@ export default {
     aborted(client);
   },
 
+  'stopped right after the answer, then replayed to another page': async t => {
+    const client = await t.begin([{ calls: [locate] }, { first_ms: 20_000, text: 'Never told.' }]);
+    await t.give(client, 'client calls', () => client.answer('loc', here));
+    await client.until(() => client.posts === 2 && client.exchanges[1].chunks.length > 0, 'the continuation begins');
+    await stop(t);
+    await client.settled();
+    // The last stored step holds nothing but an answered call: a replay that ended on it would be sent again for ever.
+    const page = t.open({ messages: client.exchanges[0].body.messages });
+    await t.act(page, () => page.submit(), 1);
+    await t.finish(page, { posts: 1, parts: ['|', 'get_location:output-available'], emptySteps: true });
+    aborted(page);
+  },
+
   'stop while the continuation is told': async t => {
     const client = await t.begin([{ calls: [locate] }, slowText]);
     await t.give(client, 'client calls', () => client.answer('loc', here));
