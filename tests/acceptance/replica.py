@@ -24,14 +24,19 @@ def free_port() -> int:
 
 
 class Replica:
-    """``settings`` are variables without their prefix, in small letters. A replica keeps its port over every restart."""
+    """``settings`` are variables without their prefix, in small letters. A replica keeps its port over every restart.
 
-    def __init__(self, name: str, folder: Path, database_url: str | None, **settings: Any) -> None:
+    ``release`` is where its code lies."""
+
+    def __init__(
+        self, name: str, folder: Path, database_url: str | None, *, release: Path = ROOT, **settings: Any
+    ) -> None:
         self.name = name
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_file = folder / f"{name}.log"
         self.outbox = folder / "outbox.jsonl"
+        self._release = release
         self._database_url = database_url
         self._settings = {
             "scripted": True,
@@ -59,7 +64,7 @@ class Replica:
         with self.log_file.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "app", "serve"],
-                cwd=ROOT,
+                cwd=self._release,
                 env=ours,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
