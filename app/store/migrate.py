@@ -7,6 +7,8 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from alembic.script.revision import ResolutionError
+from alembic.util.exc import CommandError
 
 from app.store.transaction import Store
 
@@ -22,11 +24,19 @@ def _config(dsn: str | None) -> Config:
 
 
 async def upgrade(dsn: str) -> None:
-    """Brings the database to the newest schema. Any number at once: one migrates, the others wait and find it done."""
+    """Brings the database to the newest schema. Any number at once: one migrates, the others wait and find it done.
+
+    A schema that a newer release made is left as it is: that release only added to ours."""
 
     def upgraded() -> None:
         with _one_at_a_time:
-            command.upgrade(_config(dsn), "head")
+            try:
+                command.upgrade(_config(dsn), "head")
+            except CommandError as error:
+                if not isinstance(
+                    error.__cause__, ResolutionError
+                ):  # the revision that was found is not ours
+                    raise
 
     await asyncio.to_thread(upgraded)
 

@@ -159,3 +159,28 @@ async def test_while_both_serve_each_answer_may_reach_the_other_release(
 
     await asyncio.gather(there_and_back(leaving, staying), there_and_back(staying, leaving))
     assert facts.faults_in_logs(deployed) == []
+
+
+async def test_this_release_starts_and_serves_on_the_schema_of_a_later_one(
+    replicas: Replicas, pg: Postgres, client: httpx2.AsyncClient
+):
+    """A later migration adds: a table, a column with a default to each table that is there, its own revision."""
+    serving, starting = replicas("serving", lease_seconds=30), replicas("starting", lease_seconds=30)
+    await serving.start()
+    undisturbed, waiting = await asyncio.gather(
+        _undisturbed(pg, client, serving), _asked(Chat(client, serving.url))
+    )
+    tables = await pg.fetch("select tablename from pg_tables where schemaname = 'public'")
+    for name in {row["tablename"] for row in tables} - {"alembic_version"}:
+        await pg.fetch(f"alter table {name} add column later text not null default 'added'")
+    await pg.fetch("create table later (id int primary key, session_id bigint)")
+    await pg.fetch("update alembic_version set version_num = 'later'")
+
+    await starting.start()
+    for replica, chat in ((serving, waiting), (starting, await _asked(Chat(client, serving.url)))):
+        chat.base = replica.url
+        await _brought_to_its_end(chat)
+        assert await _record(pg, chat) == undisturbed
+        assert facts.outbox(replica.outbox, chat.id) == ONCE
+    assert await pg.value("select version_num from alembic_version") == "later"
+    assert facts.faults_in_logs([serving, starting]) == []

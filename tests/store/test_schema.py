@@ -79,6 +79,20 @@ async def test_any_number_of_processes_migrate_at_once(empty_database_url, datab
     assert await catalog(empty_database_url) == await catalog(database_url)
 
 
+def test_a_newer_release_s_schema_is_left_as_it_is(empty_database_url):
+    async def now_newer() -> None:
+        connection = await asyncpg.connect(empty_database_url)
+        await connection.execute("alter table run add column later text")
+        await connection.execute("update alembic_version set version_num = 'from the future'")
+        await connection.close()
+
+    asyncio.run(migrate.upgrade(empty_database_url))
+    asyncio.run(now_newer())
+    newer = asyncio.run(catalog(empty_database_url))
+    asyncio.run(migrate.upgrade(empty_database_url))
+    assert asyncio.run(catalog(empty_database_url)) == newer
+
+
 async def test_current_means_at_the_head_or_at_a_newer_release_s(store: Store, bare):
     assert await migrate.is_current(store, migrate.head())
     await bare.execute("update alembic_version set version_num = 'from the future'")
