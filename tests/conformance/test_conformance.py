@@ -49,6 +49,7 @@ def server(database_url: str, tmp_path: Path, log: Path) -> Iterator[str]:
         "DATABASE_URL": database_url,
         "AGENT_SERVER_DATA_DIR": str(tmp_path / "data"),
         "AGENT_SERVER_LOG_FORMAT": "json",
+        "AGENT_SERVER_MAX_RUNNING": "300",  # every cell at once: who waits for a slot is another test's subject
         "AGENT_SERVER_PORT": str(port),
         "AGENT_SERVER_SCRIPTED": "true",
     }
