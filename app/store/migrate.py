@@ -33,9 +33,7 @@ async def upgrade(dsn: str) -> None:
             try:
                 command.upgrade(_config(dsn), "head")
             except CommandError as error:
-                if not isinstance(
-                    error.__cause__, ResolutionError
-                ):  # the revision that was found is not ours
+                if not isinstance(error.__cause__, ResolutionError):  # its revision is none of ours
                     raise
 
     await asyncio.to_thread(upgraded)
