@@ -211,8 +211,11 @@ class Supervisor:
 
     async def _heartbeat(self) -> None:
         held = {run_id: owned.epoch for run_id, owned in self._owned.items()}
-        if not held:
-            return
+        if held:
+            await self._renew(held)
+
+    async def _renew(self, held: dict[UUID, int]) -> None:
+        """Renews these leases, and looks whether a stop is recorded for one of their runs."""
         asked = time.monotonic()
         try:
             async with asyncio.timeout(self._deps.leases.seconds / 3):
@@ -251,7 +254,7 @@ class Supervisor:
         if owned is None:
             self._claim_now.set()
         else:
-            self._odd_job(self._heartbeat())
+            self._odd_job(self._renew({run_id: owned.epoch}))
 
     # runs that nobody holds
 

@@ -129,11 +129,15 @@ _REQUEST_STOP = (
 # Nobody who held a lease is alive.
 _LAPSE_ALL = "update run set lease_until = now() - interval '1 second' where lease_until is not null"
 
-# All leases of an owner in one statement; a run under another epoch is not among them any more.
+# All leases of an owner in one statement; a run under another epoch is not among them any more. The rows are locked in the order of
+# their ids: two renewals at once must not wait for each other.
 _RENEW = """
-    update run set lease_until = now() + make_interval(secs => $4)
-    from unnest($2::uuid[], $3::int[]) as held (id, epoch)
-    where run.id = held.id and run.epoch = held.epoch and lease_owner = $1 and state = 'running'
+    with mine as (
+        select run.id from run join unnest($2::uuid[], $3::int[]) as held (id, epoch) using (id)
+        where run.epoch = held.epoch and lease_owner = $1 and state = 'running'
+        order by run.id for no key update of run
+    )
+    update run set lease_until = now() + make_interval(secs => $4) from mine where run.id = mine.id
     returning run.id, stop_requested_at is not null
 """
 

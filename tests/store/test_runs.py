@@ -1,7 +1,7 @@
 """Run rows: claims, leases by the database's clock, and transitions that leave only from where they may."""
 
 import asyncio
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -363,3 +363,16 @@ async def test_a_request_keeps_what_json_can_hold(store: Store):
             lease_s=1,
         )
         assert (await the_run(tx, run_id)).request == request
+
+
+async def test_renewals_at_once_do_not_wait_for_each_other(store: Store):
+    async with store.transaction() as tx:
+        made = [await a_run(tx, await a_session(tx), owner="here") for _ in range(40)]
+    held = {run.id: 1 for run in made}
+
+    async def renew(order: dict[UUID, int]) -> None:
+        for _ in range(25):
+            async with store.transaction() as tx:
+                assert len(await runs.renew(tx, "here", order, 60)) == len(made)
+
+    await asyncio.gather(*(renew(held if n % 2 else dict(reversed(held.items()))) for n in range(4)))
