@@ -45,11 +45,12 @@ def server(database_url: str, tmp_path: Path, log: Path) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AGENT_SERVER_")}
+    # every cell at once: who waits for a slot is another test's subject
     environment = inherited | {
         "DATABASE_URL": database_url,
         "AGENT_SERVER_DATA_DIR": str(tmp_path / "data"),
         "AGENT_SERVER_LOG_FORMAT": "json",
-        "AGENT_SERVER_MAX_RUNNING": "300",  # every cell at once: who waits for a slot is another test's subject
+        "AGENT_SERVER_MAX_RUNNING": "300",
         "AGENT_SERVER_PORT": str(port),
         "AGENT_SERVER_SCRIPTED": "true",
     }
