@@ -92,7 +92,7 @@ def authenticator(settings: Settings) -> Authenticator:
         case hook:
             try:
                 return Hook(hook)
-            except (ImportError, AttributeError) as error:
+            except (ImportError, AttributeError, ValueError) as error:
                 raise SettingsError(f"AGENT_SERVER_AUTH={hook} cannot be loaded: {error}") from error
 
 

@@ -7,6 +7,7 @@ in, and nobody is sent away for good, because of a fault on our side.
 
 import hmac
 import importlib
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -86,13 +87,16 @@ class ApiKeys:
 class Hook:
     """``module:function``: async, given the headers and the session id; returns the owner, ``(owner, scopes)``, or ``None`` for 401.
 
-    Raises whatever importing it raises."""
+    Raises whatever importing it raises, and ``ValueError`` for what is not an async function."""
 
     def __init__(self, spec: str) -> None:
         module, _, name = spec.partition(":")
         self._hook: Callable[[Headers, str | None], Awaitable[Any]] = getattr(
             importlib.import_module(module), name
         )
+        called = getattr(self._hook, "__call__", None)  # noqa: B004  an object may be one too
+        if not (inspect.iscoroutinefunction(self._hook) or inspect.iscoroutinefunction(called)):
+            raise ValueError(f"{name} is not an async function")
 
     async def __call__(self, headers: Headers, session_id: str | None) -> Principal:
         found = await self._hook(headers, session_id)

@@ -325,8 +325,9 @@ class Chat:
         if len(orjson.dumps(list(user.parts))) > self._policy.max_message_bytes:
             raise ServiceError(Code.STATE_SIZE_EXCEEDED, "the user message is over the store's limit")
         await check_live_runs(tx, session.owner, self._policy.max_live_per_owner)
-        room = self._owner.has_room()
-        if not room and await runs.waiting(tx) >= self._policy.max_waiting:
+        waiting = await runs.waiting(tx)
+        room = self._owner.has_room() and not waiting  # who waits for a slot was here first
+        if not room and waiting >= self._policy.max_waiting:
             raise ServiceError(
                 Code.RATE_LIMITED, "too many runs wait for a slot", retry_after_s=WAITING_RETRY_S
             )

@@ -9,15 +9,16 @@ Behind PgBouncer in transaction mode:
 """
 
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 import orjson
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import NullPool
 
 from app.store.faults import CorruptRow
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 Pool = asyncpg.Pool
 """For those who may not import asyncpg."""
@@ -59,8 +60,11 @@ def loads(text: str) -> Any:
         raise CorruptRow("a JSON value that cannot be read") from error
 
 
-def sqlalchemy_engine(dsn: str) -> AsyncEngine:
+def sqlalchemy_engine(dsn: str) -> "AsyncEngine":
     """For migrations. The driver reads the address itself: SQLAlchemy would stumble over options of libpq such as ``sslmode``."""
+    from sqlalchemy.ext.asyncio import create_async_engine  # a second of import, for the migrations alone
+    from sqlalchemy.pool import NullPool
+
     return create_async_engine(
         "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(_split(dsn)[0]), poolclass=NullPool
     )

@@ -53,8 +53,10 @@ class _Cursor:
 
     def take(self, news: Sequence[Frame], committed: int) -> Sequence[Frame]:
         self.safe = max(self.safe, committed)
-        if news:
-            self.seq = news[-1].seq
+        for frame in news:
+            if self.safe == frame.seq - 1 and frame.chunk.get("transient"):
+                self.safe = frame.seq  # it is in no message, so no newer owner can undo it
+            self.seq = frame.seq
         return news
 
 

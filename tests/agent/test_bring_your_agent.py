@@ -32,7 +32,7 @@ def on_the_provider(provider, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
 
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "agents": "tests.agent.example_agents:AGENTS",
     "model": "openai-chat:some-model",
     "auth": "api_key",
