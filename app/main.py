@@ -248,6 +248,10 @@ async def _start(
     frames.on_batch = metrics.batch
     if settings.metrics_port is not None:
         stack.callback(metrics.serve(settings.host, settings.metrics_port))
+    if settings.auth == "jwt" and not (settings.jwt_issuer and settings.jwt_audience):
+        log.warning(
+            "auth.any_token", meaning="without issuer and audience every token of the key set is accepted"
+        )
     if settings.reachable_without_identity:
         log.warning(
             "auth.off", host=settings.host, meaning="whoever reaches this address reads and writes every chat"
