@@ -234,7 +234,6 @@ async def _start(
         elsewhere=Elsewhere(store, submitter),
         snapshots=Snapshots(store, ring=frames.ring_owner),
         stop=stop,
-        views=Views(store),
         tail=tail,
         breaker=Breaker(),
         body=BodyLimits(

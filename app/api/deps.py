@@ -17,7 +17,6 @@ from app.sessions.chat import Chat
 from app.sessions.elsewhere import Elsewhere
 from app.sessions.snapshot import Snapshots
 from app.sessions.stop import Stop
-from app.sessions.view import Views
 from app.streaming.tail import Tail
 
 AUTH_TIMEOUT_S = 10.0
@@ -32,7 +31,6 @@ class Services:
     elsewhere: Elsewhere
     snapshots: Snapshots
     stop: Stop
-    views: Views
     tail: Tail
     breaker: Breaker
     body: BodyLimits

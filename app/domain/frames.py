@@ -15,9 +15,6 @@ ABORT: Chunk = {"type": "abort"}
 # The chunk types that end a stream's content; one of them, then `[DONE]`, ends every whole stream.
 ENDINGS = frozenset({"finish", "abort", "error"})
 
-# Invisible to a stored message: they move no part of it.
-UNSTORED = frozenset({"start", "finish-step", "finish", "abort", "error"})
-
 
 def start(message_id: str, metadata: dict[str, Any] | None = None) -> Chunk:
     chunk: Chunk = {"type": "start", "messageId": message_id}
