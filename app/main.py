@@ -36,6 +36,7 @@ from app.sessions.checkpoints import dies_at, passes
 from app.sessions.elsewhere import Elsewhere
 from app.sessions.fitness import AnswerLimits
 from app.sessions.leases import Leases
+from app.sessions.owner_quota import OwnerQuota
 from app.sessions.runs import Runs
 from app.sessions.snapshot import Snapshots
 from app.sessions.stop import Stop
@@ -210,9 +211,7 @@ async def _start(
         on_end=partial(tell_run_ended, metrics),
     )
     owners = OwnerLimits(
-        rate=settings.owner_rate,
-        streams=settings.streams_per_owner,
-        refused=lambda limit: metrics.rate_limited.labels(limit).inc(),
+        rate=settings.owner_rate, streams=settings.streams_per_owner, refused=metrics.refused
     )
     tail = Tail(Views(store), frames)
     limits = AnswerLimits(
@@ -223,7 +222,7 @@ async def _start(
         settings.on_busy == "interrupt",
         settings.max_waiting,
         settings.max_message_bytes,
-        settings.max_live_per_owner,
+        OwnerQuota(settings.max_live_per_owner, settings.max_sessions_per_owner, metrics.refused),
     )
     stop = Stop(store, ring=frames.ring_owner)
     app.state.services = Services(

@@ -85,6 +85,10 @@ class Metrics:
         """A gauge ``agent_server_<name>`` that asks ``value`` when it is read, perhaps from another thread."""
         Gauge(f"agent_server_{name}", about, registry=self.registry).set_function(value)
 
+    def refused(self, limit: str) -> None:
+        """A request ran into this limit of its owner's."""
+        self.rate_limited.labels(limit).inc()
+
     def batch(self, seconds: float, frames: int) -> None:
         """One batch of the frame log was committed."""
         self.frame_batch_seconds.observe(seconds)

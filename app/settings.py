@@ -202,6 +202,10 @@ class Settings(BaseSettings):
         default=None,
         description="Running and waiting chats of one owner, on all replicas together. Default: no limit.",
     )
+    max_sessions_per_owner: Count | None = Field(
+        default=None,
+        description="Stored chats of one owner; a deleted one makes room at once. Default: no limit.",
+    )
 
     auth: Annotated[str, AfterValidator(_check_auth)] = Field(
         default="none",

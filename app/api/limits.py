@@ -1,7 +1,7 @@
 """How much may one owner do at once? In memory and of this replica alone: with n replicas an owner gets n times as much.
 
-Each limit is refused with 429 ``rate_limited`` and ``Retry-After`` before anything is stored. The limit of live runs is another one:
-it holds across replicas and is checked by the transaction that begins a run.
+Each limit is refused with 429 ``rate_limited`` and ``Retry-After`` before anything is stored. What an owner may have on all replicas
+together is ``sessions.owner_quota``.
 """
 
 from collections import Counter

@@ -21,7 +21,7 @@ from app.log import cause_chain, get_logger
 from app.sessions.closing import settle_without_owner
 from app.sessions.faults import as_service_error
 from app.sessions.leases import Claim, Leases
-from app.sessions.owner_quota import check_live_runs
+from app.sessions.owner_quota import OwnerQuota
 from app.sessions.plans import Attach, HarmlessStep, Plan
 from app.sessions.starting import Begin, begin
 from app.sessions.stop import Stop
@@ -63,12 +63,12 @@ class Owner(Protocol):
 @dataclass(frozen=True, slots=True)
 class Policy:
     """``max_waiting``: runs that may wait unclaimed, on all replicas. ``max_message_bytes``: of one stored message.
-    ``max_live_per_owner``: running and suspended chats, on all replicas; ``None`` is no limit."""
+    ``quota``: what one owner may have."""
 
     interrupt: bool
     max_waiting: int
     max_message_bytes: int
-    max_live_per_owner: int | None = None
+    quota: OwnerQuota
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,12 +297,14 @@ class Chat:
         agent = asked.agent or self._agents.default
         if self._agents.get(agent) is None:
             raise ServiceError(Code.VALIDATION_ERROR, "an unknown agent")
-        await sessions.create(tx, self._new_id(), asked.owner, asked.chat_id, agent)
+        created = await sessions.create(tx, self._new_id(), asked.owner, asked.chat_id, agent)
         session = await sessions.lock(tx, asked.owner, asked.chat_id)
         if session is None:
             raise ServiceError(
                 Code.STATE_CONCURRENCY_CONFLICT, "the session was deleted while it was being created"
             )
+        if created:
+            await self._policy.quota.check_sessions(tx, asked.owner)
         return session
 
     async def _close(self, tx: Tx, session: Session, run: Run, turn: Turn | None, decided: _Decided) -> None:
@@ -324,7 +326,7 @@ class Chat:
             raise ServiceError(Code.FRAMEWORK_NOT_SUPPORTED, f"agent {session.agent} is not registered")
         if len(orjson.dumps(list(user.parts))) > self._policy.max_message_bytes:
             raise ServiceError(Code.STATE_SIZE_EXCEEDED, "the user message is over the store's limit")
-        await check_live_runs(tx, session.owner, self._policy.max_live_per_owner)
+        await self._policy.quota.check_live(tx, session.owner)
         waiting = await runs.waiting(tx)
         room = self._owner.has_room() and not waiting  # who waits for a slot was here first
         if not room and waiting >= self._policy.max_waiting:

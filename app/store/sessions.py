@@ -63,9 +63,11 @@ _OLDER = (
 _IDLE_SINCE = """
     select id from session where updated_at < now() - make_interval(secs => $1) order by updated_at limit $2
 """
-# Two transactions of one owner that count its live runs do so one after the other. The second statement's snapshot is taken under
+# Two transactions of one owner that count what it has do so one after the other. The second statement's snapshot is taken under
 # the lock, so it sees what the first one committed.
 _LOCK_OWNER = "select pg_advisory_xact_lock(hashtextextended($1, 0))"
+# Stops counting at the limit: what it costs is bounded by the limit, not by what the owner has.
+_OVER = "select exists(select from session where owner = $1 offset $2)"
 _LIVE_OF_OWNER = f"""
     select count(*) from run join session on session.id = run.session_id
     where session.owner = $1 and run.parent_run is null and run.state in ({one_of(LIVE)})
@@ -138,6 +140,12 @@ async def live_runs_of_owner(tx: Tx, owner: str) -> int:
     """The owner's running and suspended root runs; whoever asks has the owner's lock until the transaction ends."""
     await tx.execute(_LOCK_OWNER, owner)
     return int(await tx.fetchval(_LIVE_OF_OWNER, owner))
+
+
+async def owner_has_over(tx: Tx, owner: str, limit: int) -> bool:
+    """Whether the owner has more than ``limit`` sessions; takes the owner's lock, as ``live_runs_of_owner`` does."""
+    await tx.execute(_LOCK_OWNER, owner)
+    return await tx.fetchval(_OVER, owner, limit) is True
 
 
 async def is_idle(tx: Tx, session_id: UUID, seconds: float) -> bool:

@@ -143,6 +143,46 @@ async def test_two_that_begin_at_once_do_not_both_get_the_last_place(serve: Serv
             await page.take(reply)
 
 
+async def test_chats_of_an_owner_are_counted_across_replicas_and_a_deleted_one_makes_room(serve: Serve):
+    async with (
+        serve(auth=HOOK, max_sessions_per_owner=2) as one,
+        serve(auth=HOOK, max_sessions_per_owner=2) as two,
+    ):
+        for server in (one, two):
+            server.headers = {"x-user": "ada", "x-scopes": "chat admin"}
+        await Page(one, "a").play({"text": "x"})
+        await Page(two, "b").play({"text": "x"})
+        reply = await Page(one, "c").say("hello").open()
+        assert int(reply.headers["retry-after"]) >= 1
+        assert await reply.json() == {
+            "error": "There are too many chats. Delete one, then try again.",
+            "code": "rate_limited",
+        }
+        assert (await one.ask("GET", "/chat/c")).status == 404, "nothing of it is stored"
+        counted = await (await one.ask("GET", "/metrics")).body()
+        assert b'agent_server_rate_limited_total{limit="owner_sessions"} 1.0' in counted
+        assert (await Page(two, "a").send("a chat that is there goes on")).status == 200
+        assert (await two.ask("DELETE", "/chat/a")).status == 204
+        assert (await Page(one, "c").send("hello")).status == 200
+        one.headers = {"x-user": "eve"}
+        assert (await Page(one, "c").send("hello")).status == 200
+
+
+async def test_of_many_first_messages_at_once_only_as_many_chats_come_to_be_as_there_are_places(serve: Serve):
+    limits = {"auth": HOOK, "max_sessions_per_owner": 3}
+    async with serve(**limits) as one, serve(**limits) as two:
+        for server in (one, two):
+            server.headers = {"x-user": "ada"}
+        pages = [
+            Page((one, two)[n % 2], f"chat{n % 6}") for n in range(12)
+        ]  # each chat twice, on both replicas
+        replies = await asyncio.gather(*(page.say(script({"text": "x"})).open() for page in pages))
+        for page, reply in zip(pages, replies, strict=True):
+            await page.take(reply)
+        assert {reply.status for reply in replies} <= {200, 409, 429}
+        assert await one.sql("select count(*) from session") == [(3,)]
+
+
 # --- the body
 
 
