@@ -30,12 +30,15 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one look at the log gave: the run as it stood, and the valid frames after the cursor, contiguous from it."""
+    """What one look at the log gave: the run as it stood, and the valid frames after the cursor, contiguous from it.
+
+    ``cursor_epoch``: under which epoch the frame at the cursor was committed; ``None`` when it is not, or not kept any more."""
 
     state: RunState
     epoch: int
     watermark: int
     frames: Sequence[Frame]
+    cursor_epoch: int | None = None
 
 
 # A batch of frames; what the log has already stays as it is.
@@ -44,12 +47,12 @@ INSERT = """
     on conflict do nothing
 """
 
-# The run and its frames after a cursor, in one snapshot. Of one seq the newest epoch's comes first.
+# The run and its frames from a cursor on, in one snapshot. Of one seq the newest epoch's comes first.
 _READ_AFTER = """
-    select run.state, run.epoch, run.frame_seq, frame.seq, frame.epoch, frame.data
-    from run left join frame on frame.run_id = run.id and frame.seq > $2
+    select run.state, run.epoch, run.frame_seq, frame.seq, frame.epoch, case when frame.seq > $2 then frame.data end
+    from run left join frame on frame.run_id = run.id and frame.seq >= $2
     where run.id = $1
-    order by frame.seq, frame.epoch desc limit $3
+    order by frame.seq, frame.epoch desc limit $3 + 1
 """
 
 _DISCARD_AFTER = "delete from frame where run_id = $1 and seq > $2"
@@ -92,15 +95,20 @@ async def read_after(tx: Tx, run_id: UUID, seq: int, *, limit: int = 2_000) -> S
         return None
     state, epoch, watermark, *_ = rows[0]
     frames: list[Frame] = []
-    expected = seq + 1
+    expected, cursor_epoch = seq + 1, None
     for _, _, _, frame_seq, frame_epoch, data in rows:
-        if frame_seq is None or frame_seq < expected:
-            continue  # no frame at all, or an older epoch's of the same number
-        if frame_seq > expected or not (frame_epoch == epoch or frame_seq <= watermark):
+        if frame_seq is None:
+            continue  # no frame at all
+        if frame_seq == seq <= watermark and cursor_epoch is None:
+            cursor_epoch = frame_epoch
+        if frame_seq < expected:
+            continue  # the cursor's own, or an older epoch's of the same number
+        valid = frame_epoch == epoch or frame_seq <= watermark
+        if frame_seq > expected or not valid or len(frames) == limit:
             break
         frames.append(Frame(frame_seq, frame_epoch, loads(data), data))
         expected += 1
-    return Slice(RunState(state), epoch, watermark, frames)
+    return Slice(RunState(state), epoch, watermark, frames, cursor_epoch)
 
 
 async def discard_after(tx: Tx, run_id: UUID, seq: int) -> None:

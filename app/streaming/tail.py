@@ -21,7 +21,7 @@ from app.sessions.plans import Attach, Mode
 from app.sessions.view import RunView, Views
 from app.store.faults import Fault, classify
 from app.store.framelog import FrameLog, Reader
-from app.store.frames import Frame
+from app.store.frames import Frame, Slice
 from app.streaming.encode import Encoder
 from app.streaming.looks import POLL_S, Looks
 from app.streaming.replay import is_call, replay, replay_part, result_of, steps_after
@@ -44,12 +44,13 @@ class _Cursor:
     safe: int
     epoch: int
 
-    def under(self, epoch: int) -> None:
-        """The log is of this epoch now. Raises ``StreamDestroyed`` when a frame of an undone step was sent."""
-        if epoch != self.epoch:
-            if self.seq > self.safe:
+    def under(self, found: Slice) -> None:
+        """The run has the owner that this look found. Raises ``StreamDestroyed`` when a frame of an undone step was sent: one that
+        was not committed under the epoch it was sent of. An owner that hands over commits first, and what it committed stands."""
+        if found.epoch != self.epoch:
+            if self.seq > self.safe and found.cursor_epoch != self.epoch:
                 raise StreamDestroyed("a newer owner has undone what was sent")
-            self.epoch = epoch
+            self.epoch, self.safe = found.epoch, self.seq
 
     def take(self, news: Sequence[Frame], committed: int) -> Sequence[Frame]:
         self.safe = max(self.safe, committed)
@@ -164,13 +165,12 @@ class Tail:
             yield None
 
     def _remembered(self, cursor: _Cursor) -> Sequence[Frame] | None:
-        """The new frames from memory; ``None`` when the owner is not here, or the reader has fallen behind what is kept."""
+        """The new frames from memory; ``None`` when the owner is not here, or the reader has fallen behind what is kept.
+
+        A feed of an older epoch has not noticed yet that it is none any more; what a newer one has undone, the log tells."""
         feed = self._log.feed(cursor.run_id)
-        if (
-            feed is None or feed.epoch < cursor.epoch
-        ):  # an owner that has not noticed yet that it is none any more
+        if feed is None or feed.epoch != cursor.epoch:
             return None
-        cursor.under(feed.epoch)
         news = feed.since(cursor.seq)
         return None if news is None else cursor.take(news, feed.committed)
 
@@ -184,7 +184,7 @@ class Tail:
             return (), False  # the database is away: the stream is kept alive and tried again
         if found is None or found.state is RunState.SUPERSEDED:
             raise StreamDestroyed("the run has given way to a newer one")
-        cursor.under(found.epoch)
+        cursor.under(found)
         news = cursor.take(found.frames, found.watermark)
         return news, not news and (found.watermark > cursor.seq or found.state is not RunState.RUNNING)
 

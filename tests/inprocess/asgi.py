@@ -21,6 +21,8 @@ class Exchange:
         self._gone = asyncio.Event()
         self._reading = asyncio.Event()
         self._reading.set()
+        self.held_up = asyncio.Event()
+        """The application has something to send that is not taken."""
         self.failure: BaseException | None = None
         self.task = asyncio.create_task(self._run(), context=copy_context())
 
@@ -40,11 +42,14 @@ class Exchange:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Any) -> None:
+        if not self._reading.is_set():
+            self.held_up.set()
         await self._reading.wait()
         if not self._gone.is_set():
             self._sent.put_nowait(dict(message))
 
     def hold_reading(self) -> None:
+        self.held_up.clear()
         self._reading.clear()
 
     def read_on(self) -> None:

@@ -99,6 +99,25 @@ async def test_of_one_number_the_newer_epoch_s_frame_is_the_one(store: Store):
         assert [frame.chunk["delta"] for frame in found.frames] == ["new", "new"]
 
 
+async def test_a_reader_is_told_under_which_epoch_its_last_frame_was_committed(store: Store):
+    _, run = await a_tree(store)
+    async with store.transaction() as tx:
+
+        async def committed(seq: int) -> int | None:
+            found = await frames.read_after(tx, run.id, seq)
+            assert found is not None
+            return found.cursor_epoch
+
+        await put(tx, run.id, *(text(n, 1) for n in range(1, 5)))
+        await runs.advance(tx, run.id, frame_seq=2, step_open=True)
+        assert [await committed(n) for n in range(5)] == [None, 1, 1, None, None]
+        await runs.raise_epoch(tx, run.id)
+        await put(tx, run.id, text(3, 2), text(4, 2))
+        assert [await committed(n) for n in range(5)] == [None, 1, 1, None, None]
+        await runs.advance(tx, run.id, frame_seq=4, step_open=True)
+        assert [await committed(n) for n in range(6)] == [None, 1, 1, 2, 2, None]
+
+
 async def test_a_takeover_discards_what_was_not_committed(store: Store, bare):
     _, run = await a_tree(store)
     _, other = await a_tree(store)

@@ -124,6 +124,38 @@ async def test_a_reader_of_nothing_but_committed_frames_reads_on_through_a_takeo
     assert seen_by(page, live).messages == (await server.snapshot("chat"))["messages"]
 
 
+@pytest.mark.parametrize("reads_at", [0, 1], ids=["where-the-next-owner-is", "elsewhere"])
+@pytest.mark.parametrize("handed_over", [True, False], ids=["committed", "undone"])
+async def test_what_a_reader_was_sent_ahead_of_its_commit_stands_once_it_is_committed(
+    two: tuple[Server, Server], reads_at: int, handed_over: bool
+):
+    """A reader was sent a step before its commit; when it looks again, the run has another owner already."""
+    page, (owner, _) = Page(two[0]), two
+    said = {"text": "one[at one]two[at two]", "chunks": 2}
+    steps = {**said, "calls": [call("hold", "h", gate="three")]}, {"text": "bye"}
+    await page.say(script(*steps), "u").open()
+    reader = await two[reads_at].resume("chat")
+    await gates["one"].reached.wait()
+    await reader.until("text-delta")
+    reader.exchange.hold_reading()
+    gates["one"].open()
+    await gates["two"].reached.wait()
+    await reader.exchange.held_up.wait()
+    if handed_over:
+        gates["two"].open()
+        await gates["three"].reached.wait()
+    await owner.crash()
+    owner.running.supervisor._claim_now.set()
+    gates["two"].open()
+    gates["three"].open()
+    await owner.quiet("chat")
+    reader.exchange.read_on()
+    await reader.rest()
+    assert (reader.done, reader.destroyed) == (handed_over, not handed_over)
+    if handed_over:
+        assert seen_by(page, reader).messages == (await owner.snapshot("chat"))["messages"]
+
+
 async def test_a_gap_that_cannot_be_closed_destroys_its_reader(two: tuple[Server, Server]):
     page = Page(two[0])
     await page.say(script({"text": "a [at one]"}, {"text": "never seen"}), "u").open()
