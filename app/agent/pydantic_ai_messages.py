@@ -71,8 +71,9 @@ def refuse_unfinished(response: messages.ModelResponse, model: LibraryModel) -> 
     invented = chat and reason == "stop" and raw is None
     missing = (reason is None or invented) and _innermost(model).system not in ("function", "test")
     calls = [part for part in response.parts if isinstance(part, messages.ToolCallPart)]
-    half = reason == "length" and any(isinstance(read_input(call.args, empty=""), str) for call in calls)
-    if missing or half or reason == "error" or response.state != "complete":
+    thought = all(isinstance(part, messages.ThinkingPart) for part in response.parts)
+    unsaid = thought or any(isinstance(read_input(call.args, empty=""), str) for call in calls)
+    if missing or (reason == "length" and unsaid) or reason == "error" or response.state != "complete":
         raise ModelFailure(Code.PROVIDER_BAD_RESPONSE)
 
 

@@ -7,8 +7,8 @@ Fails with ``ModelFailure`` only. What the provider said is the ``__cause__``, f
 and prompts.
 
 Two things are checked here because the library lets them pass: a stream that ends without a finish reason was
-cut off, and a response that ran into its length limit may end in half a tool call. Both are
-``provider_bad_response``.
+cut off, and a response that ran into its length limit may end in half a tool call, or in thoughts alone. All
+are ``provider_bad_response``.
 """
 
 from collections.abc import AsyncGenerator, Mapping

@@ -4,11 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.agent.model import ModelRequest, ModelResponse, ReasoningDelta, TextDelta, ToolSpec
+from app.agent.model import ModelFailure, ModelRequest, ModelResponse, ReasoningDelta, TextDelta, ToolSpec
 from app.agent.pydantic_ai_model import PydanticAiModel
 from app.domain.history import Entry, assistant_entry, tool_entry, user_entry
+from app.errors import Code
 from tests.fakes import anthropic_server as fake
-from tests.fakes.anthropic_server import AnthropicServer, anthropic_server
+from tests.fakes.anthropic_server import AnthropicServer, anthropic_server, broken, ended, error, lost
+from tests.fakes.openai_server import SECRET
 
 pytestmark = pytest.mark.anyio
 
@@ -134,3 +136,56 @@ async def test_a_tool_that_the_provider_ran_is_kept_out_and_breaks_no_turn(serve
     assert [part["type"] for part in first.parts] == ["text", "call"]
     assert {getattr(event, "tool", "look") for event in events} == {"look"}
     await ask(model, user(), kept(first), results_of(first))
+
+
+HALF_CALL = {**fake.tool_use("toolu_1", "look"), "input": '{"a'}
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (error(401, "authentication_error"), Code.PROVIDER_AUTH),
+        (error(403, "permission_error"), Code.PROVIDER_AUTH),
+        (error(429, "rate_limit_error"), Code.PROVIDER_RATE_LIMITED),
+        (
+            error(400, "invalid_request_error", message="credit balance is too low"),
+            Code.PROVIDER_RATE_LIMITED,
+        ),
+        (error(400, "invalid_request_error", message="prompt is too long"), Code.PROVIDER_CONTEXT_TOO_LONG),
+        (error(400, "invalid_request_error", message="?"), Code.PROVIDER_BAD_RESPONSE),
+        (error(404, "not_found_error"), Code.PROVIDER_BAD_RESPONSE),
+        (error(500, "api_error"), Code.PROVIDER_UNAVAILABLE),
+        (error(529, "overloaded_error"), Code.PROVIDER_UNAVAILABLE),
+        (broken("overloaded_error"), Code.PROVIDER_UNAVAILABLE),
+        (broken("overloaded_error", fake.text("a")), Code.PROVIDER_UNAVAILABLE),
+        (broken("rate_limit_error", fake.text("a")), Code.PROVIDER_RATE_LIMITED),
+        (broken("api_error", fake.text("a")), Code.PROVIDER_UNAVAILABLE),
+        (broken("an_error_of_tomorrow", fake.text("a")), Code.PROVIDER_UNAVAILABLE),
+        (lost(fake.text("a")), Code.PROVIDER_UNAVAILABLE),
+        (ended("refusal", fake.text("a")), Code.PROVIDER_CONTENT_FILTERED),
+        (ended("refusal"), Code.PROVIDER_CONTENT_FILTERED),
+        (ended("max_tokens", HALF_CALL), Code.PROVIDER_BAD_RESPONSE),
+        (ended("max_tokens", fake.thinking("hm", "SIG")), Code.PROVIDER_BAD_RESPONSE),
+        (ended("model_context_window_exceeded"), Code.PROVIDER_BAD_RESPONSE),
+    ],
+)
+async def test_a_failure_of_the_provider_has_its_code_and_is_not_repeated(server, model, reply, code):
+    server.replies.append(reply)
+    with pytest.raises(ModelFailure) as caught:
+        await ask(model, user())
+    assert caught.value.code is code
+    assert SECRET not in repr(caught.value)
+    assert len(server.requests) == 1, "only the step loop repeats"
+
+
+async def test_a_rate_limit_says_how_long_to_wait(server, model):
+    server.replies.append(error(429, "rate_limit_error", retry_after="7"))
+    with pytest.raises(ModelFailure) as caught:
+        await ask(model, user())
+    assert caught.value.retry_after_s == 7
+
+
+async def test_text_at_the_length_limit_is_kept(server, model):
+    server.replies.append(ended("max_tokens", fake.text("a long")))
+    _, response = await ask(model, user())
+    assert response.parts == [{"type": "text", "text": "a long"}]

@@ -1,7 +1,8 @@
 """A loopback server that speaks the streamed messages API of Anthropic, and refuses what the real one refuses.
 
-Each request takes the next of ``replies`` (a list of content blocks); before that it is judged by ``faults_of``: pairing,
-ids, signatures, files, unknown keys. A fault is answered 400 and kept in ``faults``.
+Each request takes the next of ``replies`` (content blocks, a ``Turn`` of them that ends in another way, or an ``error``);
+before that it is judged by ``faults_of``: pairing, ids, signatures, files, unknown keys. A fault is answered 400 and kept in
+``faults``.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.fakes.openai_server import _read_head, _write
+from tests.fakes.openai_server import SECRET, Reply, _read_head, _write
 
 Block = dict[str, Any]
 
@@ -51,9 +52,41 @@ def searched(call_id: str, query: str) -> list[Block]:
 
 
 @dataclass
+class Turn:
+    """A response that does not just end. ``stop_reason``: why it stopped, ``None`` when the socket is closed instead.
+    ``error``: the type of an error event in its place."""
+
+    blocks: list[Block]
+    stop_reason: str | None = None
+    error: str | None = None
+
+
+def ended(stop_reason: str, *blocks: Block) -> Turn:
+    return Turn(list(blocks), stop_reason)
+
+
+def broken(error: str, *blocks: Block) -> Turn:
+    return Turn(list(blocks), error=error)
+
+
+def lost(*blocks: Block) -> Turn:
+    """The socket is closed in the middle of the stream."""
+    return Turn(list(blocks))
+
+
+def error(status: int, kind: str, *, message: str = "", retry_after: str | None = None) -> Reply:
+    """An error instead of a stream."""
+
+    async def reply(writer: asyncio.StreamWriter) -> None:
+        _answer_error(writer, status, kind, f"{message} {SECRET}", retry_after)
+
+    return reply
+
+
+@dataclass
 class AnthropicServer:
     url: str = ""
-    replies: list[list[Block]] = field(default_factory=list)
+    replies: list[list[Block] | Turn | Reply] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     signatures: set[str] = field(default_factory=set)
@@ -70,17 +103,22 @@ class AnthropicServer:
                 found = faults_of(body, self.signatures)
                 self.faults += found
                 if found:
-                    _refuse(writer, found)
+                    _answer_error(writer, 400, "invalid_request_error", "; ".join(found))
+                elif callable(reply := self.replies.pop(0)):
+                    await reply(writer)
                 else:
-                    self._speak(writer, self.replies.pop(0))
+                    self._speak(writer, reply)
                 await writer.drain()
+                if writer.is_closing():
+                    break
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
             self.open.discard(task)
             writer.close()
 
-    def _speak(self, writer: asyncio.StreamWriter, blocks: list[Block]) -> None:
+    def _speak(self, writer: asyncio.StreamWriter, said: list[Block] | Turn) -> None:
+        blocks = said if isinstance(said, list) else said.blocks
         writer.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
         )
@@ -99,8 +137,15 @@ class AnthropicServer:
                 _event(writer, "content_block_delta", index=index, delta=delta)
             _event(writer, "content_block_stop", index=index)
         reason = "tool_use" if any(block["type"] == "tool_use" for block in blocks) else "end_turn"
-        ended = {"stop_reason": reason, "stop_sequence": None}
-        _event(writer, "message_delta", delta=ended, usage={"output_tokens": 7})
+        if isinstance(said, Turn):
+            if said.error is not None:
+                _event(writer, "error", error={"type": said.error, "message": SECRET})
+            if said.stop_reason is None:
+                writer.close()
+                return
+            reason = said.stop_reason
+        end = {"stop_reason": reason, "stop_sequence": None}
+        _event(writer, "message_delta", delta=end, usage={"output_tokens": 7})
         _event(writer, "message_stop")
         writer.write(b"0\r\n\r\n")
 
@@ -118,7 +163,8 @@ def _streamed(block: Block) -> tuple[Block, list[Block]]:
             ]
             return {"type": "thinking", "thinking": "", "signature": ""}, deltas
         case "tool_use" | "server_tool_use":
-            written = json.dumps(block["input"])
+            given = block["input"]
+            written = given if isinstance(given, str) else json.dumps(given)
             deltas = [
                 {"type": "input_json_delta", "partial_json": piece} for piece in (written[:3], written[3:])
             ]
@@ -131,10 +177,13 @@ def _event(writer: asyncio.StreamWriter, kind: str, **fields: Any) -> None:
     _write(writer, f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode())
 
 
-def _refuse(writer: asyncio.StreamWriter, faults: list[str]) -> None:
-    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "; ".join(faults)}}
-    body = json.dumps(error).encode()
-    writer.write(b"HTTP/1.1 400 No\r\ncontent-type: application/json\r\n")
+def _answer_error(
+    writer: asyncio.StreamWriter, status: int, kind: str, message: str, retry_after: str | None = None
+) -> None:
+    body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
+    writer.write(f"HTTP/1.1 {status} No\r\ncontent-type: application/json\r\n".encode())
+    if retry_after is not None:
+        writer.write(f"retry-after: {retry_after}\r\n".encode())
     writer.write(f"content-length: {len(body)}\r\n\r\n".encode() + body)
 
 
