@@ -1,6 +1,7 @@
 // One cell of the matrix: a scenario on one release, predicate and state, and what every cell asserts.
 
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Client } from './client.mjs';
 import { check, equal, fail } from './failure.mjs';
@@ -10,6 +11,8 @@ import { comparable, hasUnstored, reportedResults, storedOutline, withoutSteps }
 import { refusalOf } from './wire.mjs';
 
 const QUIET_MS = 3000;
+const RESTED_WITHIN_MS = 60_000;
+const RESTED_POLL_MS = 50;
 
 /** Which stock predicate sends when the last open call of a step of this kind is answered. */
 const SENDS = {
@@ -39,8 +42,31 @@ export class Cell {
     return client;
   }
 
+  /** A step whose text is held after its first words until `letGo()`: what a scenario does meanwhile, it does in mid-run. */
+  get heldText() {
+    return { text: `A long answer [at ${this.chatId}] that takes its time to be told.`, chunks: 25, delay_ms: 20 };
+  }
+
+  /** A server tool that runs until `letGo()`. */
+  get heldCall() {
+    return { tool: 'hold', input: { gate: this.chatId }, id: 'held' };
+  }
+
+  letGo() {
+    return this.server.letGo(this.chatId);
+  }
+
   snapshot() {
     return this.server.snapshot(this.chatId);
+  }
+
+  /** The snapshot of a run that rests: it waits for somebody, or is over. */
+  async rested() {
+    for (const end = Date.now() + RESTED_WITHIN_MS; ; await sleep(RESTED_POLL_MS)) {
+      const snapshot = await this.snapshot();
+      if (!snapshot.live) return snapshot;
+      check(Date.now() < end, () => `still running after ${RESTED_WITHIN_MS / 1000} s`);
+    }
   }
 
   /** A page load: the snapshot becomes the first messages of a new chat, which resumes when the run is live. */
@@ -52,6 +78,16 @@ export class Cell {
     await client.settled();
     equal(client.posts, 0, 'POSTs on load');
     return client;
+  }
+
+  /** A page load while a run is held: resolves when its replay shows what `shown` asks for, the text that is told if nothing. */
+  async join(shown = ({ telling }) => telling) {
+    const { messages, live } = await this.snapshot();
+    equal(live, true, 'the snapshot is of a live run');
+    const page = this.open({ messages, resume: true });
+    await page.until(shown, 'the replay arrives');
+    equal(page.exchanges.at(-1).status, 200, 'status of the resume');
+    return page;
   }
 
   /** How many requests this predicate makes of its own when the last open call of the step is answered. */

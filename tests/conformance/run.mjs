@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Runs the matrix against a server: node run.mjs --url http://127.0.0.1:8000 [--only TEXT] [--versions 6.0.0,7.0.173]
 //
+// The server's agents are those of agents.py: AGENT_SERVER_AGENTS=tests.conformance.agents:AGENTS.
 // One line for each cell that fails, then the count. A cell waits most of its time for nothing to happen, so hundreds of
 // them run side by side. `--only` may be repeated: every text must be in the cell's name, as --list prints it.
 

@@ -1,5 +1,6 @@
 // The server's own routes, as a page, another tab or a webhook would call them.
 
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { check } from './failure.mjs';
@@ -41,6 +42,28 @@ export class Server {
 
   answers(chatId, answers) {
     return this.#post(this.#url(chatId, '/answers'), { answers });
+  }
+
+  /** What a tool of the test agents gives, called in a chat of its own. */
+  async call(tool, input) {
+    const text = `script:${JSON.stringify([{ calls: [{ tool, input, id: 'call' }] }, {}])}`;
+    const body = { id: `aside-${randomUUID()}`, messages: [{ id: 'u', role: 'user', parts: [{ type: 'text', text }] }] };
+    const response = await fetch(this.chat, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+    check(response.status === 200, () => `a call of ${tool} answered ${response.status}`);
+    const frames = (await response.text()).split('\n').filter(line => line.startsWith('data: {'));
+    const given = frames.map(line => JSON.parse(line.slice('data: '.length))).find(({ type }) => type.startsWith('tool-output-'));
+    check(given?.type === 'tool-output-available', () => `a call of ${tool} gave ${JSON.stringify(given)}`);
+    return given.output;
+  }
+
+  /** Opens the gate of this name. */
+  letGo(gate) {
+    return this.call('let_go', { gate });
+  }
+
+  /** The calls of a chat that took effect, once for each time they did. */
+  effects(chatId) {
+    return this.call('effects', { chat: chatId });
   }
 
   stop(chatId, body = {}) {

@@ -48,11 +48,11 @@ def server(database_url: str, tmp_path: Path, log: Path) -> Iterator[str]:
     # every cell at once: who waits for a slot is another test's subject
     environment = inherited | {
         "DATABASE_URL": database_url,
+        "AGENT_SERVER_AGENTS": "tests.conformance.agents:AGENTS",
         "AGENT_SERVER_DATA_DIR": str(tmp_path / "data"),
         "AGENT_SERVER_LOG_FORMAT": "json",
         "AGENT_SERVER_MAX_RUNNING": "300",
         "AGENT_SERVER_PORT": str(port),
-        "AGENT_SERVER_SCRIPTED": "true",
     }
     with log.open("wb") as output:
         process = subprocess.Popen(

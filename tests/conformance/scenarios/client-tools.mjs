@@ -65,37 +65,41 @@ export default {
 
   'client tool answered while a server tool of the step still runs': async t => {
     const client = t.open();
-    const steps = [{ calls: [locate(), { tool: 'slow', input: { ms: 900 }, id: 'slow' }] }];
-    client.send(script(steps));
+    client.send(script([{ calls: [locate(), t.heldCall] }]));
     await client.until(() => client.shows('loc'), 'the call is shown');
     await client.answer('loc', here); // kept by the page until the stream ends
+    await t.letGo();
     await client.settled();
     if (t.sends('client calls') === 0) await t.act(client, () => client.submit(), 1);
-    const parts = ['|', 'get_location:output-available', 'slow:output-available!', '|', 'text'];
+    const parts = ['|', 'get_location:output-available', 'hold:output-available!', '|', 'text'];
     await t.finish(client, { posts: 2, parts });
     equal(client.part('loc').output, here, 'the answer');
   },
 
   'answer sent while a server tool of the step still runs': async t => {
     const client = t.open();
-    client.send(script([{ calls: [locate(), { tool: 'slow', input: { ms: 1500 }, id: 'slow' }] }]));
+    client.send(script([{ calls: [locate(), t.heldCall] }]));
     await client.until(() => client.shows('loc'), 'the call is shown');
     await client.disconnect();
     await client.settled();
     await client.answer('loc', here); // sent by no predicate, since the other call is open in this view
-    await t.act(client, () => client.submit(), 1);
+    client.submit();
+    await client.until(() => client.exchanges[1]?.status === 200, 'the answer is taken');
+    await t.letGo();
     await t.finish(client, { posts: 2, unstoredSteps: true });
-    equal(client.part('slow').state, 'output-available', 'the server tool');
-    equal(reportedResults(client.last).map(({ id }) => id), ['loc', 'slow'], 'results the model was given');
+    equal(client.part('held').state, 'output-available', 'the server tool');
+    equal(reportedResults(client.last).map(({ id }) => id), ['loc', 'held'], 'results the model was given');
   },
 
   'answer sent after a server tool of the step ended unseen': async t => {
     const client = t.open();
-    client.send(script([{ calls: [locate(), { tool: 'slow', input: { ms: 400 }, id: 'slow' }] }]));
+    client.send(script([{ calls: [locate(), t.heldCall] }]));
     await client.until(() => client.shows('loc'), 'the call is shown');
     await client.disconnect();
+    await t.letGo();
+    await t.rested();
     await t.act(client, () => client.answer('loc', here), 0);
     await t.act(client, () => client.submit(), 1);
-    await t.finish(client, { posts: 2, parts: ['|', 'get_location:output-available', 'slow:output-available!', '|', 'text'] });
+    await t.finish(client, { posts: 2, parts: ['|', 'get_location:output-available', 'hold:output-available!', '|', 'text'] });
   },
 };

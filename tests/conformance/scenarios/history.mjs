@@ -9,7 +9,6 @@ import { email } from './approvals.mjs';
 const locate = (id = 'loc') => ({ tool: 'get_location', input: {}, id });
 const pick = (id = 'pick') => ({ tool: 'pick_option', input: { question: 'Which?', options: ['a', 'b'] }, id });
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 };
 
 /** Stored assistant message of a turn, counted from 0. */
 const stored = (snapshot, turn) => storedOutline(snapshot.messages.filter(({ role }) => role === 'assistant')[turn]);
@@ -89,10 +88,11 @@ export default {
   'a new message of another page while a run is told': unanswered(async t => {
     const client = await t.begin([{ text: 'One.' }]);
     const other = await t.load();
-    client.send(script([slowText]));
+    client.send(script([t.heldText]));
     await client.until(() => client.messages.length === 4 && client.telling, 'text arrives');
     await t.act(other, () => other.send('Me too.'), 1);
     t.refusal(other, 409, { code: 'state_run_active' });
+    await t.letGo();
     await t.finish(client, { posts: 2, turns: 2, parts: ['|', 'text'] });
     // Nothing of the refused request was stored, so the same message can be sent again.
     await t.act(other, () => other.submit(), 1);

@@ -8,13 +8,11 @@ import { email } from './approvals.mjs';
 const locate = { tool: 'get_location', input: {}, id: 'loc' };
 const pick = { tool: 'pick_option', input: { question: 'Which?', options: ['a', 'b'] }, id: 'pick' };
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 };
 
 /** The live page and one that is loaded while the run goes on must end the same. */
 async function resumed(t, live, expected) {
-  const page = await t.load();
-  equal(page.exchanges.map(({ method, status }) => `${method} ${status}`).at(-1), 'GET 200', 'the page resumes');
-  await live.settled();
+  const page = await t.join();
+  await t.letGo();
   await Promise.all([t.finish(live, expected), t.finish(page, { ...expected, posts: 0 })]);
   return page;
 }
@@ -60,7 +58,7 @@ export const waiting = {
 
   'reload in mid-run': unanswered(async t => {
     const live = t.open();
-    live.send(script([{ calls: [{ tool: 'get_weather', input: { city: 'Oslo' }, id: 'w' }] }, slowText]));
+    live.send(script([{ calls: [{ tool: 'get_weather', input: { city: 'Oslo' }, id: 'w' }] }, t.heldText]));
     await live.until(() => live.telling, 'text arrives');
     const { messages, live: isLive } = await t.snapshot();
     equal([isLive, messages.map(message => message.role)], [true, ['user']], 'the snapshot of a live run');
@@ -69,13 +67,13 @@ export const waiting = {
 
   'reload in mid-run of the second turn': unanswered(async t => {
     const live = await t.begin([{ text: 'One.' }]);
-    live.send(script([slowText]));
+    live.send(script([t.heldText]));
     await live.until(() => live.messages.length === 4 && live.telling, 'text arrives');
     await resumed(t, live, { posts: 2, turns: 2, parts: ['|', 'text'] });
   }),
 
   'reload while the continuation of an answer runs': async t => {
-    const live = await t.begin([{ text: 'Where?', calls: [locate] }, slowText]);
+    const live = await t.begin([{ text: 'Where?', calls: [locate] }, t.heldText]);
     await t.give(live, 'client calls', () => live.answer('loc', here));
     await live.until(() => live.last.parts.filter(part => part.type === 'text').length === 2, 'the continuation arrives');
     const parts = ['|', 'text', 'get_location:output-available', '|', 'text'];
@@ -85,20 +83,23 @@ export const waiting = {
 
   'reload while a call waits and a server tool still runs': async t => {
     const live = t.open();
-    live.send(script([{ calls: [locate, { tool: 'slow', input: { ms: 1200 }, id: 'slow' }] }]));
+    live.send(script([{ calls: [locate, t.heldCall] }]));
     await live.until(() => live.shows('loc'), 'the call is shown');
-    const page = await t.load();
-    equal(page.toolCalls.includes('loc'), true, 'the page is given the open call');
+    const page = await t.join(client => client.shows('loc'));
+    await t.letGo();
+    await page.settled();
+    equal([page.posts, page.toolCalls.includes('loc')], [0, true], 'POSTs on load, and the page is given the open call');
     await t.complete(page, 'client calls', () => page.answer('loc', here));
-    await t.finish(page, { posts: 1, parts: ['|', 'get_location:output-available', 'slow:output-available!', '|', 'text'] });
+    await t.finish(page, { posts: 1, parts: ['|', 'get_location:output-available', 'hold:output-available!', '|', 'text'] });
   },
 
   'the run ends between the snapshot and the resume': unanswered(async t => {
     const live = t.open();
-    live.send(script([slowText]));
+    live.send(script([t.heldText]));
     await live.until(() => live.telling, 'text arrives');
     const snapshot = await t.snapshot();
     equal(snapshot.live, true, 'the snapshot is of a live run');
+    await t.letGo();
     await live.settled();
     const page = t.open({ messages: snapshot.messages });
     await t.act(page, () => page.resume(), 0);
@@ -108,21 +109,22 @@ export const waiting = {
 
   'two pages resume at once': unanswered(async t => {
     const live = t.open();
-    live.send(script([slowText]));
+    live.send(script([t.heldText]));
     await live.until(() => live.telling, 'text arrives');
-    const pages = await Promise.all([t.load(), t.load()]);
-    await live.settled();
+    const pages = await Promise.all([t.join(), t.join()]);
+    await t.letGo();
     await Promise.all(pages.map(page => t.finish(page, { posts: 0, parts: ['|', 'text'] })));
   }),
 
   'a closed socket does not stop the run': unanswered(async t => {
     const live = t.open();
-    live.send(script([slowText]));
+    live.send(script([t.heldText]));
     await live.until(() => live.telling, 'text arrives');
     await live.disconnect();
-    const page = await t.load();
+    const page = await t.join();
+    await t.letGo();
     await t.finish(page, { posts: 0, parts: ['|', 'text'] });
-    equal(page.last.parts.at(-1).text, slowText.text, 'the whole text');
+    equal(page.last.parts.at(-1).text, t.heldText.text, 'the whole text');
   }),
 };
 
@@ -152,7 +154,7 @@ export const waitingForApproval = {
   },
 
   'reload while the continuation of an approval runs': async t => {
-    const live = await t.begin([{ calls: [email('yes'), email('no')] }, slowText]);
+    const live = await t.begin([{ calls: [email('yes'), email('no')] }, t.heldText]);
     await t.give(live, 'approvals', () => Promise.all([live.decide('yes', true), live.decide('no', false)]));
     await live.until(() => live.last.parts.some(part => part.type === 'text'), 'the continuation arrives');
     await resumed(t, live, { posts: 2, parts: ['|', 'send_email:output-available!', 'send_email:output-denied', '|', 'text'] });

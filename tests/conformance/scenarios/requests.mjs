@@ -51,9 +51,11 @@ export default {
   }),
 
   'two pages answer at the same time': async t => {
-    await t.begin([{ calls: [locate] }, { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 }]);
+    await t.begin([{ calls: [locate] }, t.heldText]);
     const pages = await Promise.all([t.load(), t.load()]);
     await Promise.all(pages.map(page => t.give(page, 'client calls', () => page.answer('loc', here))));
+    await Promise.all(pages.map(page => page.until(() => page.telling, 'the continuation is told to both')));
+    await t.letGo();
     const parts = ['|', 'get_location:output-available', '|', 'text'];
     await Promise.all(pages.map(page => t.finish(page, { posts: 1, parts })));
   },

@@ -6,7 +6,6 @@ import { check, equal } from '../failure.mjs';
 
 const locate = { tool: 'get_location', input: {}, id: 'loc' };
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 };
 
 /** A page that holds only the person's message, exactly as the first page posted it. */
 const again = (t, client) => t.open({ messages: client.exchanges[0].body.messages });
@@ -14,11 +13,12 @@ const again = (t, client) => t.open({ messages: client.exchanges[0].body.message
 export default {
   'retried POST attaches to the live run': unanswered(async t => {
     const first = t.open();
-    first.send(script([slowText]));
+    first.send(script([t.heldText]));
     await first.until(() => first.telling, 'text arrives');
     const second = again(t, first);
-    await t.act(second, () => second.submit(), 1);
-    await first.settled();
+    second.submit();
+    await second.until(() => second.telling, 'the retry is attached');
+    await t.letGo();
     const expected = { posts: 1, parts: ['|', 'text'] };
     const [snapshot] = await Promise.all([t.finish(first, expected), t.finish(second, expected)]);
     equal(snapshot.messages.length, 2, 'stored messages');
@@ -54,42 +54,49 @@ export default {
   'a lost response, then sent again': unanswered(async t => {
     const client = t.open();
     client.loseNextResponse();
-    await t.act(client, () => client.send(script([slowText])), 1);
+    await t.act(client, () => client.send(script([t.heldText])), 1);
     equal(client.status, 'error', 'status after the lost response');
-    await t.act(client, () => client.submit(), 1);
+    client.submit();
+    await client.until(() => client.telling, 'the repeat is attached');
+    await t.letGo();
     const { messages } = await t.finish(client, { posts: 2, parts: ['|', 'text'] });
     equal(messages.length, 2, 'stored messages');
   }),
 
   'a lost response to an answer, then sent again': async t => {
-    const client = await t.begin([{ calls: [locate] }, slowText]);
+    const client = await t.begin([{ calls: [locate] }, t.heldText]);
     client.loseNextResponse();
     await t.give(client, 'client calls', () => client.answer('loc', here));
     await client.until(() => client.status === 'error', 'the response is lost');
-    await t.act(client, () => client.submit(), 1);
+    client.submit();
+    await client.until(() => client.telling, 'the repeat is attached');
+    await t.letGo();
     await t.finish(client, { posts: 3, parts: ['|', 'get_location:output-available', '|', 'text'] });
   },
 
   'retry button while the run is live': unanswered(async t => {
     const client = t.open();
-    client.send(script([slowText]));
+    client.send(script([t.heldText]));
     await client.until(() => client.telling, 'text arrives');
     await client.disconnect();
     await client.settled();
-    await t.act(client, () => client.regenerate(), 1);
+    client.regenerate();
+    await client.until(() => client.posts === 2 && client.telling, 'the retry is attached');
+    await t.letGo();
     const { messages } = await t.finish(client, { posts: 2, parts: ['|', 'text'] });
     check(messages.length === 2, `${messages.length} stored messages`);
   }),
 
   'send again after stop() of the page': unanswered(async t => {
     const client = t.open();
-    client.send(script([slowText]));
+    client.send(script([t.heldText]));
     await client.until(() => client.telling, 'text arrives');
     await client.disconnect();
     await client.settled();
     // The last message is the assistant's half: there is nothing to answer, and a B would say that the turn is over.
     await t.act(client, () => client.submit(), 1);
     t.refusal(client, 409, { code: 'state_run_active' });
+    await t.letGo();
     await t.finish(client, { posts: 2, status: 'error', compare: false });
   }),
 };

@@ -7,7 +7,7 @@ import { storedOutline } from '../view.mjs';
 
 const locate = { tool: 'get_location', input: {}, id: 'loc' };
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 };
+const LONGER_MS = 600_000; // than any cell takes: the stop ends it
 
 async function stop(t, expected = 'stopped') {
   const { status, body } = await t.server.stop(t.chatId);
@@ -24,21 +24,21 @@ function aborted(client) {
 export default {
   'stop while text is told': unanswered(async t => {
     const client = t.open();
-    client.send(script([slowText]));
+    client.send(script([t.heldText]));
     await client.until(() => client.telling, 'text arrives');
     await stop(t);
     const { status, run } = await t.finish(client, { posts: 1, parts: ['|', 'text'] });
     aborted(client);
     equal([status, run.status], ['idle', 'stopped'], 'status after the stop');
-    check(slowText.text.startsWith(client.last.parts.at(-1).text), 'the text so far is kept');
+    check(t.heldText.text.startsWith(client.last.parts.at(-1).text), 'the text so far is kept');
   }),
 
   'stop while a server tool runs': unanswered(async t => {
     const client = t.open();
-    client.send(script([{ text: 'Wait.', calls: [{ tool: 'slow', input: { ms: 20_000 }, id: 'slow' }] }]));
-    await client.until(() => client.shows('slow'), 'the call is shown');
+    client.send(script([{ text: 'Wait.', calls: [t.heldCall] }]));
+    await client.until(() => client.shows('held'), 'the call is shown');
     await stop(t);
-    await t.finish(client, { posts: 1, parts: ['|', 'text', 'slow:output-error!'] });
+    await t.finish(client, { posts: 1, parts: ['|', 'text', 'hold:output-error!'] });
     aborted(client);
   }),
 
@@ -52,7 +52,7 @@ export default {
   }),
 
   'stop before the continuation has said anything': async t => {
-    const client = await t.begin([{ calls: [locate] }, { first_ms: 20_000, text: 'Never told.' }]);
+    const client = await t.begin([{ calls: [locate] }, { first_ms: LONGER_MS, text: 'Never told.' }]);
     await t.give(client, 'client calls', () => client.answer('loc', here));
     const begun = () => client.posts === 2 && client.exchanges[1].chunks.some(chunk => chunk.type === 'start-step');
     await client.until(begun, 'the continuation begins');
@@ -62,7 +62,7 @@ export default {
   },
 
   'stopped right after the answer, then replayed to another page': async t => {
-    const client = await t.begin([{ calls: [locate] }, { first_ms: 20_000, text: 'Never told.' }]);
+    const client = await t.begin([{ calls: [locate] }, { first_ms: LONGER_MS, text: 'Never told.' }]);
     await t.give(client, 'client calls', () => client.answer('loc', here));
     await client.until(() => client.posts === 2 && client.exchanges[1].chunks.length > 0, 'the continuation begins');
     await stop(t);
@@ -75,7 +75,7 @@ export default {
   },
 
   'stop while the continuation is told': async t => {
-    const client = await t.begin([{ calls: [locate] }, slowText]);
+    const client = await t.begin([{ calls: [locate] }, t.heldText]);
     await t.give(client, 'client calls', () => client.answer('loc', here));
     await client.until(() => client.telling, 'the continuation arrives');
     await stop(t);
@@ -84,25 +84,27 @@ export default {
 
   'stop, then retry': unanswered(async t => {
     const client = t.open();
-    client.send(script([slowText]));
+    client.send(script([t.heldText]));
     await client.until(() => client.telling, 'text arrives');
     const { runId } = await stop(t);
     await client.settled();
+    await t.letGo();
     await t.act(client, () => client.regenerate(), 1);
     const { run } = await t.finish(client, { posts: 2, parts: ['|', 'text'] });
     check(run.id !== runId && run.status === 'completed', () => `the retry is ${JSON.stringify(run)}`);
-    equal(client.last.parts.at(-1).text, slowText.text, 'the whole text');
+    equal(client.last.parts.at(-1).text, t.heldText.text, 'the whole text');
   }),
 
   'a late stop cannot stop the next run': unanswered(async t => {
     const client = await t.begin([{ text: 'One.' }]);
     const { run } = await t.snapshot();
-    client.send(script([slowText]));
+    client.send(script([t.heldText]));
     await client.until(() => client.messages.length === 4 && client.telling, 'text arrives');
     const { status } = await t.server.stop(t.chatId, { runId: run.id });
     equal(status, 200, 'HTTP status of the stop');
+    await t.letGo();
     await t.finish(client, { posts: 2, turns: 2, parts: ['|', 'text'] });
-    equal(client.last.parts.at(-1).text, slowText.text, 'the whole text');
+    equal(client.last.parts.at(-1).text, t.heldText.text, 'the whole text');
   }),
 
   'stop when all is over': unanswered(async t => {

@@ -7,7 +7,6 @@ import { equal } from '../failure.mjs';
 const locate = (id = 'loc') => ({ tool: 'get_location', input: {}, id });
 const pick = (id = 'pick') => ({ tool: 'pick_option', input: { question: 'Which?', options: ['a', 'b'] }, id });
 const here = { lat: 38.7 };
-const slowText = { text: 'A long answer that takes its time to be told.', chunks: 25, delay_ms: 200 };
 
 const REJECTED = 'data-resume-rejected';
 const ELSEWHERE = 'data-tool-output-elsewhere';
@@ -29,14 +28,6 @@ async function elsewhere(t, answers, expected) {
   equal([status, body.outcomes?.map(({ outcome }) => outcome)], [200, expected], 'answers from elsewhere');
 }
 
-const idle = async t => {
-  for (let tries = 0; ; tries += 1) {
-    const snapshot = await t.snapshot();
-    if (snapshot.status === 'idle' || tries > 200) return snapshot;
-    await new Promise(resolve => setTimeout(resolve, 50));
-  }
-};
-
 export default {
   'awaiting_batch: one of two calls answered here, the other elsewhere': async t => {
     const client = await t.begin([{ calls: [locate(), pick()] }]);
@@ -45,7 +36,7 @@ export default {
     isHarmlessStep(client);
     await t.finish(client, { posts: 2, parts: ['|', 'get_location:output-available', 'pick_option:input-available'] });
     await elsewhere(t, [{ toolCallId: 'pick', output: 'a' }], ['stored']);
-    await idle(t);
+    await t.rested();
     const page = await t.load();
     const parts = ['|', 'get_location:output-available', 'pick_option:output-available', '|', 'text'];
     await t.finish(page, { posts: 0, parts });
@@ -115,11 +106,13 @@ export default {
   }),
 
   'new_run: another page answers while the continuation is told': async t => {
-    const client = await t.begin([{ calls: [locate()] }, slowText]);
+    const client = await t.begin([{ calls: [locate()] }, t.heldText]);
     const late = await t.load();
     await t.give(client, 'client calls', () => client.answer('loc', here));
     await client.until(() => client.last.parts.some(part => part.type === 'text'), 'the continuation arrives');
     await t.give(late, 'client calls', () => late.answer('loc', { lat: 0 }));
+    await late.until(() => late.telling, 'the continuation is told to the other page too');
+    await t.letGo();
     const parts = ['|', 'get_location:output-available', '|', 'text'];
     await Promise.all([t.finish(client, { posts: 2, parts }), t.finish(late, { posts: 1, parts })]);
     equal(late.part('loc').output, here, 'the first answer stays');

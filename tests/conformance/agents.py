@@ -1,0 +1,94 @@
+"""The built-in demo as the scenarios need it: a run can be held, and sub-agents go three levels deep.
+
+``AGENT_SERVER_AGENTS=tests.conformance.agents:AGENTS``, in place of ``AGENT_SERVER_SCRIPTED``.
+
+``[at NAME]`` in a scripted text, and the tool ``hold``, wait at a gate of that name, which any other chat opens with the tool
+``let_go``: so a scenario decides how long a run runs, and not the speed of the machine. ``note`` leaves a line in the outbox
+without being asked for; ``effects`` reads what a chat left there. ``sent`` tells what the model had been sent.
+"""
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Any
+
+from app.agent.declare import Agent, Limits, ToolContext, subagent, tool
+from app.agent.model import Model, ModelEvent, ModelRequest, ModelResponse, TextDelta
+from app.agent.scripted import ScriptedModel
+from app.agents import demo, outbox
+from app.agents.tools import RESEARCHER_TOOLS
+from app.domain.history import Entry, calls_of
+from tests.inprocess.agents import gates, hold, wait_at
+
+MARK = re.compile(r"\[at ([\w-]+)\]")
+
+
+class HeldModel:
+    """Plays scripts, and is held at the marks in their texts; hands every other turn to ``inner``."""
+
+    def __init__(self, inner: Model) -> None:
+        self._inner = ScriptedModel(inner)
+
+    async def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
+        said = ""
+        stream = self._inner.step(request)
+        try:
+            async for event in stream:
+                yield event
+                if isinstance(event, TextDelta):
+                    said += event.text
+                    for name in MARK.findall(said):
+                        await wait_at(name)
+        finally:
+            await stream.aclose()
+
+
+@tool
+async def let_go(gate: str) -> None:
+    """Opens a gate."""
+    gates[gate].open()
+
+
+@tool
+async def note(text: str, context: ToolContext) -> str:
+    """Writes a line into the outbox."""
+    outbox.append(context, "noted", {"text": text})
+    return text
+
+
+@tool
+async def effects(chat: str, context: ToolContext) -> list[str]:
+    """The calls of a chat that took effect, once for each time they did."""
+    lines = context.outbox.read_text().splitlines() if context.outbox.exists() else []
+    found = [json.loads(line) for line in lines if chat in line]
+    return sorted(line["callId"] for line in found if line["sessionId"] == chat)
+
+
+@tool
+async def sent(context: ToolContext) -> list[str]:
+    """What the model had been sent when it made this call: one line for each entry."""
+    return [_line(entry) for entry in context.history]
+
+
+def _line(entry: Entry) -> str:
+    match entry["role"]:
+        case "assistant":
+            return " ".join(["assistant", *(part["id"] for part in calls_of(entry))])
+        case "tool":
+            return " ".join(["tool", *(f"{result['id']}:{result['outcome']}" for result in entry["results"])])
+        case role:
+            return role
+
+
+def _served(agent: Agent, *more: Any) -> Agent:
+    return replace(agent, model=HeldModel(agent.model), tools=(*agent.tools, *more))
+
+
+_demo, _researcher = demo.agents(Limits())
+_librarian = Agent("librarian", "", _researcher.model, RESEARCHER_TOOLS)
+AGENTS = [
+    _served(_demo, hold, let_go, note, effects, sent),
+    _served(_researcher, hold, note, sent, subagent("deeper", "Asks the librarian.", "librarian")),
+    _served(_librarian, hold, note, sent),
+]
