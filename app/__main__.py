@@ -46,6 +46,7 @@ def serve(settings: Settings) -> int:
     from app.main import create_app
 
     app = create_app(settings)
+    _can_bind(settings.host, settings.port)
     if settings.database_url is not None:
         asyncio.run(_reach(settings.database_url.get_secret_value()))
     logging.getLogger("uvicorn.error").addFilter(_no_destroyed_streams)
@@ -63,6 +64,19 @@ def serve(settings: Settings) -> int:
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     return 0 if server.started else 1
+
+
+def _can_bind(host: str, port: int) -> None:
+    """Binds once and lets go, before a database is started for nothing. Raises ``SettingsError`` with one line."""
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
 
 
 async def _reach(dsn: str) -> None:

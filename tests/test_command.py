@@ -1,4 +1,5 @@
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,28 @@ def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(comm
     assert len(ended.stderr.splitlines()) == 1
     assert ended.stderr.startswith("DATABASE_URL cannot be used: ")
     assert "the-password" not in ended.stderr + ended.stdout
+
+
+def test_a_taken_port_is_one_line_before_anything_is_started(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("AGENT_SERVER_")
+        }
+        environment.pop("DATABASE_URL", None)
+        data = tmp_path / "data"
+        environment |= {"AGENT_SERVER_PORT": str(port), "AGENT_SERVER_DATA_DIR": str(data)}
+        ended = subprocess.run(
+            [sys.executable, "-m", "app", "serve"],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 2
+    assert ended.stderr == f"cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    assert not data.exists(), "a database was made for nothing"
 
 
 def test_a_setting_with_a_typing_error_is_one_line_that_names_the_nearest() -> None:
