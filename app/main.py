@@ -21,7 +21,8 @@ from app.agent.supervisor import Supervisor
 from app.agents.built_in import built_in
 from app.api import answers, chat, health, history, openapi, problems, streams
 from app.api import metrics as metrics_route
-from app.api.auth import ApiKeys, Authenticator, Hook, Nobody
+from app.api.api_keys import ApiKeys, KeyFile, parse
+from app.api.auth import Authenticator, Hook, Nobody
 from app.api.deps import Services
 from app.api.jwt import Jwt, KeySet, fetch_from
 from app.api.limits import BodyLimits, OwnerLimits
@@ -43,7 +44,7 @@ from app.sessions.stop import Stop
 from app.sessions.submit import Submitter
 from app.sessions.sweep import Retention, Sweeper
 from app.sessions.view import Views
-from app.settings import Settings, SettingsError
+from app.settings import Settings, SettingsError, variable
 from app.store import migrate
 from app.store.embedded import start_embedded
 from app.store.engine import Pool, open_pool
@@ -81,8 +82,7 @@ def authenticator(settings: Settings) -> Authenticator:
         case "none":
             return Nobody()
         case "api_key":
-            keys = settings.api_keys.get_secret_value() if settings.api_keys is not None else ""
-            return ApiKeys([pair.strip() for pair in keys.split(",") if pair.strip()])
+            return _api_keys(settings)
         case "jwt":
             return Jwt(
                 KeySet(fetch_from(settings.jwt_jwks_url or "")),
@@ -95,6 +95,19 @@ def authenticator(settings: Settings) -> Authenticator:
                 return Hook(hook)
             except (ImportError, AttributeError, ValueError) as error:
                 raise SettingsError(f"AGENT_SERVER_AUTH={hook} cannot be loaded: {error}") from error
+
+
+def _api_keys(settings: Settings) -> ApiKeys:
+    path, name = settings.api_keys_file, variable("api_keys_file")
+    try:
+        file = KeyFile(path) if path is not None else None
+        name = variable("api_keys")
+        keys = parse(settings.api_keys.get_secret_value().split(",")) if settings.api_keys is not None else []
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{name}: {error}") from error
+    if not keys and (file is None or not file.current()):
+        raise SettingsError(f"{name} holds no key")
+    return ApiKeys(keys, file)
 
 
 def registry(settings: Settings) -> Registry:

@@ -97,24 +97,16 @@ def test_every_fault_is_told_at_once_one_line_each(monkeypatch: pytest.MonkeyPat
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("DATABASE_URL", "mysql://u:s3cret@h/d"),
-        ("AGENT_SERVER_API_KEYS", "s3cret"),
-        ("AGENT_SERVER_API_KEYS", "me:sha256:s3cret"),
-    ],
-)
-def test_a_refused_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    (line,) = refusal(monkeypatch, **{name: value})
-    assert line.startswith(name)
+def test_a_refused_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = refusal(monkeypatch, DATABASE_URL="mysql://u:s3cret@h/d")
+    assert line.startswith("DATABASE_URL")
     assert "s3cret" not in line
 
 
 @pytest.mark.parametrize(
     ("environment", "needed"),
     [
-        ({"AGENT_SERVER_AUTH": "api_key"}, "AGENT_SERVER_API_KEYS"),
+        ({"AGENT_SERVER_AUTH": "api_key"}, "AGENT_SERVER_API_KEYS or AGENT_SERVER_API_KEYS_FILE"),
         ({"AGENT_SERVER_AUTH": "jwt"}, "AGENT_SERVER_JWT_JWKS_URL"),
         ({"AGENT_SERVER_HOST": "0.0.0.0"}, "AGENT_SERVER_ALLOW_UNAUTHENTICATED"),
         ({"AGENT_SERVER_HOST": "::"}, "AGENT_SERVER_AUTH"),

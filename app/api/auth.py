@@ -5,13 +5,11 @@ An authenticator gives a ``Principal`` or raises ``auth_required``. Whatever els
 in, and nobody is sent away for good, because of a fault on our side.
 """
 
-import hmac
 import importlib
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from hashlib import sha256
 from typing import Any, Protocol, cast
 
 from app.domain.turn import valid_id
@@ -58,30 +56,6 @@ class Nobody:
 
     async def __call__(self, headers: Headers, session_id: str | None) -> Principal:
         return self.ANYBODY
-
-
-class ApiKeys:
-    """``owner:key`` pairs, a key in plain or as ``sha256:HEX``; sent as ``Authorization: Bearer``. Compared in constant time."""
-
-    def __init__(self, pairs: Sequence[str]) -> None:
-        self._hashes: list[tuple[str, bytes]] = []
-        for pair in pairs:
-            owner, found, key = pair.partition(":")
-            if not valid_id(owner) or not found or not key:
-                raise ValueError("an API key is written owner:key or owner:sha256:HEX")
-            plain = not key.startswith("sha256:")
-            digest = sha256(key.encode()).digest() if plain else bytes.fromhex(key.removeprefix("sha256:"))
-            if len(digest) != 32:
-                raise ValueError("a hashed API key has 64 hex digits")
-            self._hashes.append((owner, digest))
-
-    async def __call__(self, headers: Headers, session_id: str | None) -> Principal:
-        sent = sha256(bearer(headers).encode()).digest()
-        # every key is compared, so that the time does not tell which one came near
-        owners = [owner for owner, digest in self._hashes if hmac.compare_digest(digest, sent)]
-        if not owners:
-            raise ServiceError(Code.AUTH_REQUIRED, "an unknown API key")
-        return Principal(owners[0])
 
 
 class Hook:
