@@ -62,7 +62,7 @@ def plan(
             ordinal=len(planned.calls),
             batch=batch,
             kind=CallKind.SERVER,
-            tool=str(part["tool"]),
+            tool=str(part["tool"]).replace("\x00", "\ufffd"),
             input={},
         )
         tool = agent.tool(call.tool)

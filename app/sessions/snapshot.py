@@ -6,7 +6,7 @@ shape that renders right in every client version. Such a snapshot leaves a mark 
 
 import base64
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -166,6 +166,6 @@ def _read_cursor(cursor: str | None) -> tuple[datetime, UUID] | None:
         moment = datetime.fromisoformat(at)
         if moment.tzinfo is None:
             raise ValueError("a naive time")
-        return moment, UUID(session_id)
-    except ValueError as error:
+        return moment.astimezone(UTC), UUID(session_id)
+    except (ValueError, OverflowError) as error:
         raise ServiceError(Code.VALIDATION_ERROR, "a malformed cursor") from error

@@ -11,7 +11,7 @@ from app.domain.call_state import ANSWERABLE, CallEvent, CallKind, CallState, Ou
 from app.domain.run_state import LIVE, RunState
 from app.store.engine import dumps
 from app.store.faults import CorruptRow
-from app.store.statements import one_of
+from app.store.statements import holdable, one_of
 from app.store.transaction import Tx
 
 
@@ -196,7 +196,7 @@ async def known_ids(tx: Tx, session_id: UUID) -> set[str]:
 
 async def facts(tx: Tx, session_id: UUID, call_ids: Iterable[str]) -> dict[str, CallFacts]:
     """What a submit looks at, of the calls that this session knows. Corrupt rows raise ``CorruptRow``."""
-    return {row[0]: _read_facts(row) for row in await tx.fetch(_FACTS, session_id, list(call_ids))}
+    return {row[0]: _read_facts(row) for row in await tx.fetch(_FACTS, session_id, holdable(call_ids))}
 
 
 async def get(tx: Tx, session_id: UUID, call_id: str) -> Call | None:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.store import runs
 from app.store.faults import CorruptRow
+from app.store.statements import holdable
 from app.store.transaction import Tx
 
 
@@ -91,7 +92,7 @@ async def insert(
 
 async def get(tx: Tx, session_id: UUID, message_id: str) -> Message | None:
     """The uncut message of this id."""
-    row = await tx.fetchrow(_GET, session_id, message_id)
+    row = await tx.fetchrow(_GET, session_id, message_id) if holdable([message_id]) else None
     return _read(row) if row is not None else None
 
 
@@ -105,7 +106,7 @@ async def runs_of(tx: Tx, session_id: UUID, message_ids: Sequence[str]) -> dict[
     """Assistant message id → the root run that wrote it, cut messages included (an uncut one wins)."""
     if not message_ids:
         return {}
-    return {row[0]: row[1] for row in await tx.fetch(_RUNS_OF, session_id, list(message_ids))}
+    return {row[0]: row[1] for row in await tx.fetch(_RUNS_OF, session_id, holdable(message_ids))}
 
 
 async def page(tx: Tx, session_id: UUID, *, before: int | None, limit: int | None) -> list[Message]:

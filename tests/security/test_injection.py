@@ -1,5 +1,6 @@
 """Texts that would be something else one floor down: a header, a log line, a prototype, a number, an address to fetch."""
 
+import base64
 import gzip
 import json
 import zlib
@@ -25,6 +26,43 @@ def user(text: str = "hello", message_id: str = "u0", **extra: Any) -> dict[str,
 async def post(server: Server, **body: Any):
     reply = await server.ask("POST", "/chat", {"id": "chat", "messages": [user()], **body})
     return reply, (await reply.rest() if reply.is_stream else await reply.json())
+
+
+# --- texts and times that no column can hold
+
+
+async def test_an_id_that_postgres_cannot_hold_is_an_unknown_one(server: Server):
+    page = Page(server)
+    await page.play(calls(call("get_location", "loc")), {"text": "done"})
+    nul = "a\x00b"
+    part = {"type": "tool-get_location", "toolCallId": nul, "state": "output-available", "output": 1}
+    odd = {"id": nul, "role": "assistant", "parts": [{**part, "toolCallId": "loc"}]}
+    reply = await server.answers("chat", {"toolCallId": nul, "output": 1})
+    assert (reply.status, (await reply.json())["cause"]) == (409, "unknown_tool_call")
+    reply, body = await post(server, messages=[{"id": "a1", "role": "assistant", "parts": [part]}])
+    assert (reply.status, body["cause"]) == (409, "unknown_tool_call")
+    reply = await server.ask("GET", "/chat/chat?before=a%00b")
+    assert (reply.status, (await reply.json())["code"]) == (400, "validation_error")
+    named = {"id": "a1", "role": "assistant", "parts": [{"type": "text", "text": "x"}]}
+    reply, _ = await post(server, messageId="a1", messages=[named, odd])
+    assert reply.status == 200
+    reply, _ = await post(server, messages=[odd, user()])
+    assert reply.status == 200
+    assert not server.logs.failures
+
+
+async def test_a_model_that_names_a_tool_which_no_column_can_hold_is_told_that_there_is_none(server: Server):
+    page = Page(server)
+    await page.play({"calls": [{"tool": "a\x00b", "id": "c\x00d", "input": {"city": "x"}}]}, {"text": "done"})
+    assert page.text == "done"
+    assert [part["state"] for part in page.last["parts"] if "toolCallId" in part] == ["output-error"]
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+async def test_a_cursor_of_a_time_beyond_all_times_is_refused(server: Server, at: str):
+    cursor = base64.urlsafe_b64encode(f"{at} {'0' * 32}".encode()).decode()
+    reply = await server.ask("GET", f"/chats?cursor={quote(cursor)}")
+    assert (reply.status, (await reply.json())["code"]) == (400, "validation_error")
 
 
 # --- headers and lines
