@@ -39,8 +39,9 @@ async def test_an_id_that_postgres_cannot_hold_is_an_unknown_one(server: Server)
     odd = {"id": nul, "role": "assistant", "parts": [{**part, "toolCallId": "loc"}]}
     reply = await server.answers("chat", {"toolCallId": nul, "output": 1})
     assert (reply.status, (await reply.json())["cause"]) == (409, "unknown_tool_call")
-    reply, body = await post(server, messages=[{"id": "a1", "role": "assistant", "parts": [part]}])
-    assert (reply.status, body["cause"]) == (409, "unknown_tool_call")
+    given = {"id": "chat", "messages": [{"id": "a1", "role": "assistant", "parts": [part]}]}
+    reply = await server.ask("POST", "/chat", given)
+    assert (reply.status, (await reply.json())["cause"]) == (409, "unknown_tool_call")
     reply = await server.ask("GET", "/chat/chat?before=a%00b")
     assert (reply.status, (await reply.json())["code"]) == (400, "validation_error")
     named = {"id": "a1", "role": "assistant", "parts": [{"type": "text", "text": "x"}]}
