@@ -12,7 +12,7 @@ from opentelemetry.context import attach, detach
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-__all__ = ["Span", "SpanKind", "Tracer", "incoming", "operation", "tracer"]
+__all__ = ["Span", "SpanKind", "Tracer", "incoming", "operation", "outgoing", "tracer"]
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 
@@ -39,6 +39,14 @@ def incoming(traceparent: str, tracestate: str = "") -> Generator[str | None]:
         yield format(found.trace_id, "032x")
     finally:
         detach(token)
+
+
+def outgoing() -> dict[str, str]:
+    """The headers ``traceparent`` and ``tracestate`` of the current span, or of the caller's when no SDK makes spans here; none when
+    there is no trace. Never baggage: what a caller said in confidence is not told on."""
+    headers: dict[str, str] = {}
+    _PROPAGATOR.inject(headers)
+    return headers
 
 
 @contextmanager

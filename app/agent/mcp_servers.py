@@ -23,6 +23,7 @@ from app.agent.kept import Kept, Unavailable
 from app.agent.tool_run import ToolError
 from app.agent.tools import NAME, Tool, ToolContext
 from app.log import get_logger
+from app.tracing import outgoing
 
 log = get_logger(__name__)
 
@@ -214,9 +215,25 @@ async def _connected(
     from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 
     transport = (
-        StreamableHttpTransport(url, headers=headers)
+        StreamableHttpTransport(url, headers=headers, httpx_client_factory=_http_client)
         if url is not None
         else StdioTransport(words[0], list(words[1:]), env=env or None, keep_alive=False)
     )
     async with Client(cast("Any", transport)) as client:
         yield client
+
+
+def _http_client(headers: Any = None, timeout: Any = None, auth: Any = None, **_: Any) -> Any:
+    """As the library's own one, but each post carries the trace of whoever makes the call."""
+    import httpx2
+
+    patience = timeout or httpx2.Timeout(30.0, read=300.0)  # a server may hold a stream open
+    return httpx2.AsyncClient(
+        headers=headers, auth=auth, timeout=patience, event_hooks={"request": [_trace_post]}
+    )
+
+
+async def _trace_post(request: Any) -> None:
+    if request.method == "POST":  # the stream on which a server speaks by itself is nobody's call
+        for name, value in outgoing().items():
+            request.headers.setdefault(name, value)

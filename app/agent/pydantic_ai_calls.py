@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import ValidationError
 from pydantic_ai import exceptions, messages
 from pydantic_ai.run import AgentRun
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tool_manager import ToolManager
-from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ApprovalRequiredToolset, CombinedToolset, WrapperToolset
 
 from app.agent.context import RequestContext, ToolContext
 from app.agent.model_words import read_input
 from app.agent.pydantic_ai_messages import to_messages
+from app.agent.pydantic_ai_trace import traced
 from app.agent.tool_input import InputShape, InvalidInput, refusal
 from app.agent.tool_run import ToolError
 from app.agent.tools import Tool
@@ -63,11 +65,17 @@ async def begun(
         message_history=sent,
         deps=deps,
         model=driver.model,
-        model_settings={"max_retries": 0},
+        model_settings=_settings,
         conversation_id=context.session_id,
         infer_name=False,
     ) as run:
         yield run
+
+
+def _settings(about: RunContext[Any]) -> ModelSettings:
+    """What is ours to say of a request, over what the agent says: the step loop repeats, and it alone."""
+    given = {**(about.model_settings or {}), "max_retries": 0}
+    return cast("ModelSettings", traced(given, about.model))
 
 
 async def run_call(driver: "Driver", name: str, context: ToolContext, arguments: dict[str, Any]) -> Any:

@@ -29,6 +29,7 @@ from app.agent.pydantic_ai_messages import (
     to_messages,
     tool_definition,
 )
+from app.agent.pydantic_ai_trace import traced
 
 
 class PydanticAiModel:
@@ -53,7 +54,7 @@ class PydanticAiModel:
     async def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
         try:
             sent = to_messages(request.history, self._model, request.instructions)
-            settings = cast("ModelSettings", {**self._settings, **request.settings})
+            settings = cast("ModelSettings", traced({**self._settings, **request.settings}, self._model))
             tools = [tool_definition(spec) for spec in request.tools]
             offered = ModelRequestParameters(function_tools=tools)
             async with model_request_stream(

@@ -16,6 +16,7 @@ from app.agent.declaration import Agent
 from app.agent.mcp_servers import McpServer, mcp
 from app.agent.tools import InvalidInput, Kind, ToolResult, run_tool, tool
 from app.domain.call_state import Outcome
+from app.tracing import incoming
 from tests.acceptance.replica import free_port
 from tests.inprocess.fixtures import logs
 
@@ -58,7 +59,7 @@ async def test_tools_are_listed_and_run_over_stdio(closing, tmp_path):
     )
     closing.append(server)
     tools = {each.name: each for each in await server.tools()}
-    assert set(tools) == {"n-add", "n-count", "n-forget", "n-fail", "n-crash"}
+    assert set(tools) == {"n-add", "n-count", "n-forget", "n-fail", "n-sent_with", "n-crash"}
     assert tools["n-add"].description == "Keep a note."
     assert tools["n-add"].check({"text": "a"}) == {"text": "a"}
     with pytest.raises(InvalidInput):
@@ -138,6 +139,31 @@ async def test_a_server_over_http_keeps_its_tools_while_it_is_down(closing):
     finally:
         process.kill()
         process.wait()
+
+
+async def test_a_call_over_http_carries_its_callers_trace_and_no_other_ones(closing):
+    port = free_port()
+    server = mcp(url=f"http://127.0.0.1:{port}/mcp", headers={"x-key": "k"}, timeout_s=10)
+    closing.append(server)
+    process = _started(port)
+    traces = [f"{n:032x}" for n in range(1, 4)]
+
+    async def traced(trace: str | None) -> dict[str, str]:
+        with incoming(f"00-{trace}-b7ad6b7169203331-01" if trace else "", "vendor=7"):
+            return (await call(server, "sent_with")).value
+
+    try:
+        while not await server.tools():
+            await asyncio.sleep(0.05)
+        sent = await asyncio.gather(*(traced(trace) for trace in traces), traced(None))
+    finally:
+        process.kill()
+        process.wait()
+    assert [each["traceparent"].split("-")[1] for each in sent[:3]] == traces
+    assert [each["tracestate"] for each in sent[:3]] == ["vendor=7"] * 3
+    assert [each["x-key"] for each in sent] == ["k"] * 4
+    assert not {"traceparent", "tracestate", "baggage"} & set(sent[3])
+    assert all("baggage" not in each for each in sent)
 
 
 async def test_a_server_from_the_registry_is_served(closing):

@@ -4,7 +4,18 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
+from pydantic_ai import Agent as LibraryAgent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
+from app.agent.context import RequestContext
+from app.agent.model import ModelRequest
+from app.agent.own import Own
+from app.agent.pydantic_ai_agent import served
+from app.agent.pydantic_ai_trace import traced
+from app.domain.history import user_entry
+from app.tracing import incoming
 from tests.fakes import openai_server as fake
 from tests.fakes.openai_server import OpenAIServer, openai_server
 from tests.inprocess.chat import Page
@@ -106,3 +117,54 @@ async def test_a_transient_failure_before_the_first_word_is_not_seen(server, pro
     page = Page(server)
     await page.send("hello")
     assert page.text == "Here."
+
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+async def test_the_callers_trace_goes_on_at_the_provider_and_its_baggage_does_not(server, provider):
+    provider.replies += [fake.answer("Here."), fake.answer("Again.")]
+    server.headers = {
+        "traceparent": f"00-{TRACE}-b7ad6b7169203331-01",
+        "tracestate": "vendor=7",
+        "baggage": "secret=1",
+    }
+    await Page(server, "traced").send("hello")
+    server.headers = {}
+    await Page(server, "plain").send("hello")
+    traced, plain = provider.headers
+    assert traced["traceparent"].split("-")[1] == TRACE
+    assert traced["tracestate"] == "vendor=7"
+    assert not {"traceparent", "tracestate", "baggage"} & set(plain)
+    assert "baggage" not in traced
+
+
+async def test_a_plain_agents_own_headers_stay_beside_the_trace(provider):
+    mine = {"x-mine": "1"}
+    agent = LibraryAgent(
+        OpenAIChatModel("m", provider=OpenAIProvider(base_url=provider.url, api_key="k")),
+        model_settings={"extra_headers": mine, "temperature": 0.5},
+    )
+    model = served(Own(agent), "own", None)
+    provider.replies += [fake.answer("Here."), fake.answer("Again.")]
+    request = ModelRequest("", [user_entry([{"type": "text", "text": "hi"}])])
+    for traceparent in (f"00-{TRACE}-b7ad6b7169203331-01", ""):
+        with incoming(traceparent):
+            here = await model.for_step(RequestContext("ada", "chat", "run", {}))
+            async for _ in here.model.step(request):
+                pass
+    traced, plain = provider.headers
+    assert (traced["x-mine"], plain["x-mine"]) == ("1", "1")
+    assert traced["traceparent"].split("-")[1] == TRACE
+    assert "traceparent" not in plain
+    assert provider.requests[0]["temperature"] == 0.5
+
+
+async def test_a_model_that_takes_no_headers_is_sent_none():
+    class Bare(TestModel):
+        unsupported_settings = frozenset({"extra_headers"})
+
+    with incoming(f"00-{TRACE}-b7ad6b7169203331-01"):
+        assert traced({"temperature": 0}, Bare()) == {"temperature": 0}
+        assert set(traced({}, TestModel())["extra_headers"]) == {"traceparent"}
+    assert traced({"temperature": 0}, TestModel()) == {"temperature": 0}

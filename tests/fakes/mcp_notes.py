@@ -5,8 +5,9 @@ streamable HTTP on the port that is its argument.
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 
 server = MCPServer("notes", log_level="CRITICAL")
 _notes: list[str] = []
@@ -36,6 +37,12 @@ def forget() -> str:
 def fail() -> str:
     """Fails."""
     raise ValueError("no")
+
+
+@server.tool()
+def sent_with(context: Context[Any, Any]) -> dict[str, str]:
+    """The headers that this call came with, over HTTP."""
+    return dict(context.headers or {})
 
 
 @server.tool()

@@ -21,6 +21,7 @@ class OpenAIServer:
     url: str = ""
     replies: list[Reply] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
     connections: int = 0
     open: dict[asyncio.Task[None], asyncio.StreamWriter] = field(default_factory=dict)
 
@@ -34,7 +35,7 @@ class OpenAIServer:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         self.open[task] = writer
         try:
-            while head := await _read_head(reader):
+            while head := await _read_head(reader, self.headers):
                 self.requests.append(json.loads(await reader.readexactly(head)))
                 await self.replies.pop(0)(writer)
                 if writer.is_closing():
@@ -46,14 +47,17 @@ class OpenAIServer:
             writer.close()
 
 
-async def _read_head(reader: asyncio.StreamReader) -> int:
-    """The content length of the next request; 0 when the peer has gone."""
+async def _read_head(reader: asyncio.StreamReader, kept: list[dict[str, str]] | None = None) -> int:
+    """The content length of the next request; 0 when the peer has gone. Its headers go to ``kept``."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
         return 0
-    lines = head.decode().lower().split("\r\n")
-    return next(int(line.split(":")[1]) for line in lines if line.startswith("content-length:"))
+    lines = (line.partition(":") for line in head.decode().split("\r\n")[1:])
+    headers = {name.lower(): value.strip() for name, _, value in lines if name}
+    if kept is not None:
+        kept.append(headers)
+    return int(headers["content-length"])
 
 
 @asynccontextmanager
