@@ -26,7 +26,8 @@ class RequestContext:
 class ToolContext(RequestContext):
     """What a tool may know about its call. ``emit`` sends transient progress to whoever watches (any JSON value,
     never stored); ``outbox`` is a file to append to. ``approved``: a person has said yes to this very call.
-    ``history`` is what the model had been sent when it made the call (entries of ``domain.history``)."""
+    ``history`` is what the model had been sent when it made the call, and last its response with the call (entries of
+    ``domain.history``)."""
 
     call_id: str
     outbox: Path

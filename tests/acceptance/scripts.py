@@ -1,16 +1,17 @@
-"""Scripted turns, and the agents that play them: the demo's, with two more tools.
+"""Scripted turns, and the agents that play them: the demo's, with two more tools and a third level.
 
 ``note`` runs on the server without being asked for and leaves one line in the outbox, so that running it twice is seen.
-``timed_location`` is a client tool with a deadline of a second.
+``timed_location`` is a client tool with a deadline of a second. The researcher has a sub-agent of its own, ``deeper``.
 """
 
 import json
 from dataclasses import replace
 from typing import Any
 
-from app.agent.registry import Limits
-from app.agent.tools import ToolContext, client_tool, tool
+from app.agent.registry import Agent, Limits
+from app.agent.tools import ToolContext, client_tool, subagent, tool
 from app.agents import demo, outbox
+from app.agents.tools import slow
 
 LOCATION = {"lat": 59.9, "lon": 10.7}
 
@@ -24,8 +25,14 @@ def note(text: str, context: ToolContext) -> dict[str, str]:
 
 timed_location = client_tool("timed_location", "Where the user is, within a second.", deadline_s=1.0)
 
-_demo, *_others = demo.agents(Limits())
-AGENTS = [replace(_demo, tools=(*_demo.tools, note, timed_location)), *_others]
+deeper = subagent("deeper", "Has the librarian look into a topic.", "librarian")
+
+_demo, _researcher = demo.agents(Limits())
+AGENTS = [
+    replace(_demo, tools=(*_demo.tools, note, timed_location)),
+    replace(_researcher, tools=(*_researcher.tools, slow, note, deeper)),
+    Agent("librarian", "", _researcher.model, (*_researcher.tools, slow, note)),
+]
 
 
 def script(*steps: dict[str, Any]) -> str:
@@ -52,6 +59,30 @@ def call(tool_name: str, call_id: str, **arguments: Any) -> dict[str, Any]:
 
 def noting(call_id: str) -> dict[str, Any]:
     return call("note", call_id, text="n")
+
+
+def question(call_id: str) -> dict[str, Any]:
+    return call("ask_user", call_id, question="Sure?")
+
+
+def publishing(call_id: str) -> dict[str, Any]:
+    return call("publish_note", call_id, title="n")
+
+
+def research(call_id: str, *steps: dict[str, Any], tool: str = "research") -> dict[str, Any]:
+    """A child run that plays these steps; with the tool ``deeper`` it is one of the third level."""
+    return call(tool, call_id, topic=script(*steps))
+
+
+def told(said: str) -> dict[str, Any]:
+    """What a run was told, from the last words of its script: call id → outcome; for a sub-agent's result, what that one was told."""
+    results = json.loads(said.removeprefix("done "))
+    return {result["id"]: _told(result["outcome"], result["value"]) for result in results}
+
+
+def _told(outcome: str, value: Any) -> Any:
+    nested = outcome == "ok" and isinstance(value, str) and value.startswith("done ")
+    return told(value) if nested else outcome
 
 
 def location(call_id: str) -> dict[str, Any]:

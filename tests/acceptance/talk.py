@@ -158,6 +158,14 @@ class Chat:
         last = (await self.snapshot())["messages"][-1]
         return await self._read("POST", "/chat", self.body(answered(last)))
 
+    async def elsewhere(self, call_id: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Answers one call through the server's own route. Returns its outcome."""
+        body = {"answers": [{"toolCallId": call_id, **answer}]}
+        response = await self.client.post(f"{self.base}/chat/{self.id}/answers", json=body)
+        assert response.status_code == 200, response.text
+        [outcome] = orjson.loads(response.content)["outcomes"]
+        return outcome
+
 
 def answered(message: Mapping[str, Any], output: Any = LOCATION) -> dict[str, Any]:
     """An assistant message in which every open call has an answer: ``output``, a yes."""

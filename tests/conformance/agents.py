@@ -1,24 +1,22 @@
-"""The built-in demo as the scenarios need it: a run can be held, and sub-agents go three levels deep.
+"""The agents of the acceptance tests (the built-in demo, three levels deep) as the scenarios need them: a run can be held.
 
 ``AGENT_SERVER_AGENTS=tests.conformance.agents:AGENTS``, in place of ``AGENT_SERVER_SCRIPTED``.
 
 ``[at NAME]`` in a scripted text, and the tool ``hold``, wait at a gate of that name, which any other chat opens with the tool
-``let_go``: so a scenario decides how long a run runs, and not the speed of the machine. ``note`` leaves a line in the outbox
-without being asked for; ``effects`` reads what a chat left there. ``sent`` tells what the model had been sent.
+``let_go``: so a scenario decides how long a run runs, and not the speed of the machine. ``effects`` reads what a chat left in
+the outbox. ``sent`` tells what the model had been sent.
 """
 
 import json
 import re
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import Any
 
-from app.agent.declare import Agent, Limits, ToolContext, subagent, tool
+from app.agent.declare import Agent, Tool, ToolContext, tool
 from app.agent.model import Model, ModelEvent, ModelRequest, ModelResponse, TextDelta
 from app.agent.scripted import ScriptedModel
-from app.agents import demo, outbox
-from app.agents.tools import RESEARCHER_TOOLS
 from app.domain.history import Entry, calls_of
+from tests.acceptance import scripts
 from tests.inprocess.agents import gates, hold, wait_at
 
 MARK = re.compile(r"\[at ([\w-]+)\]")
@@ -51,13 +49,6 @@ async def let_go(gate: str) -> None:
 
 
 @tool
-async def note(text: str, context: ToolContext) -> str:
-    """Writes a line into the outbox."""
-    outbox.append(context, "noted", {"text": text})
-    return text
-
-
-@tool
 async def effects(chat: str, context: ToolContext) -> list[str]:
     """The calls of a chat that took effect, once for each time they did."""
     lines = context.outbox.read_text().splitlines() if context.outbox.exists() else []
@@ -68,7 +59,7 @@ async def effects(chat: str, context: ToolContext) -> list[str]:
 @tool
 async def sent(context: ToolContext) -> list[str]:
     """What the model had been sent when it made this call: one line for each entry."""
-    return [_line(entry) for entry in context.history]
+    return [_line(entry) for entry in context.history[:-1]]
 
 
 def _line(entry: Entry) -> str:
@@ -81,14 +72,9 @@ def _line(entry: Entry) -> str:
             return role
 
 
-def _served(agent: Agent, *more: Any) -> Agent:
-    return replace(agent, model=HeldModel(agent.model), tools=(*agent.tools, *more))
+def _served(agent: Agent, *more: Tool) -> Agent:
+    return replace(agent, model=HeldModel(agent.model), tools=(*agent.tools, hold, sent, *more))
 
 
-_demo, _researcher = demo.agents(Limits())
-_librarian = Agent("librarian", "", _researcher.model, RESEARCHER_TOOLS)
-AGENTS = [
-    _served(_demo, hold, let_go, note, effects, sent),
-    _served(_researcher, hold, note, sent, subagent("deeper", "Asks the librarian.", "librarian")),
-    _served(_librarian, hold, note, sent),
-]
+_root, *_sub_agents = scripts.AGENTS
+AGENTS = [_served(_root, let_go, effects), *(_served(agent) for agent in _sub_agents)]

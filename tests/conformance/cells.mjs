@@ -6,7 +6,8 @@ import counterExample from './scenarios/counter-example.mjs';
 import failures from './scenarios/failures.mjs';
 import history, { withApprovals as historyWithApprovals } from './scenarios/history.mjs';
 import mixed from './scenarios/mixed.mjs';
-import randomReloads, { RELOADED } from './scenarios/random-reloads.mjs';
+import nested, { withApprovals as nestedApprovals } from './scenarios/nested.mjs';
+import randomReloads from './scenarios/random-reloads.mjs';
 import refusedApprovals from './scenarios/refused-approvals.mjs';
 import { waiting, waitingForApproval } from './scenarios/reload.mjs';
 import requests, { withApprovals as requestsWithApprovals } from './scenarios/requests.mjs';
@@ -15,9 +16,9 @@ import stop from './scenarios/stop.mjs';
 import subagents, { withApprovals as subagentApprovals } from './scenarios/subagents.mjs';
 import submit from './scenarios/submit.mjs';
 import turns from './scenarios/turns.mjs';
-import { hasApprovals, HOOK_VERSIONS, PREDICATES, STATES, VERSIONS } from './versions.mjs';
+import { hasApprovals, HOOK_VERSIONS, PREDICATES, SOME_VERSIONS, STATES, VERSIONS } from './versions.mjs';
 
-const EVERYWHERE = [turns, clientTools, waiting, requests, retry, submit, stop, history, failures, subagents, counterExample];
+const EVERYWHERE = [turns, clientTools, waiting, requests, retry, submit, stop, history, failures, subagents, nested, counterExample];
 const WITH_APPROVALS = [
   approvals,
   mixed,
@@ -26,6 +27,7 @@ const WITH_APPROVALS = [
   requestsWithApprovals,
   historyWithApprovals,
   subagentApprovals,
+  nestedApprovals,
 ];
 
 const predicatesOf = version => PREDICATES.filter(predicate => predicate !== 'approvals' || hasApprovals(version));
@@ -35,6 +37,7 @@ export function cells(versions = VERSIONS) {
   const found = [];
   const add = (scenarios, conditions) => {
     for (const [scenario, run] of Object.entries(scenarios)) {
+      if (run.versions && !run.versions.includes(conditions.version)) continue;
       if (run.predicates && !run.predicates.includes(conditions.predicate)) continue;
       found.push({ ...conditions, run, name: `${scenario} [${Object.values(conditions).join(' ')}]` });
     }
@@ -43,7 +46,7 @@ export function cells(versions = VERSIONS) {
     const groups = hasApprovals(version) ? [...EVERYWHERE, ...WITH_APPROVALS] : EVERYWHERE;
     const conditions = predicatesOf(version).flatMap(predicate => STATES.map(state => ({ version, predicate, state })));
     for (const condition of conditions) groups.forEach(group => add(group, condition));
-    if (RELOADED.includes(version)) add(randomReloads, { version, predicate: 'or', state: 'react' });
+    if (SOME_VERSIONS.includes(version)) add(randomReloads, { version, predicate: 'or', state: 'react' });
     if (!HOOK_VERSIONS.includes(version)) continue;
     // The hook has the predicate that a page with approvals needs; React's strict mode matters to what happens on load.
     groups.forEach(group => add(group, { version, predicate: 'or', state: 'hook' }));

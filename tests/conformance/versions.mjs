@@ -3,6 +3,7 @@
 import { mountPage } from './page.mjs';
 
 export const VERSIONS = ['5.0.277', '6.0.0', '6.0.49', '6.0.91', '6.0.230', '6.0.281', '6.0.325', '7.0.0', '7.0.173'];
+export const SOME_VERSIONS = ['6.0.0', '6.0.281', '7.0.173']; // the oldest with approvals, one in the middle, the newest
 export const PREDICATES = ['tool-calls', 'approvals', 'or'];
 export const STATES = ['react', 'plain'];
 export const PAGE_STATES = ['hook', 'strict']; // the hook itself, rendered

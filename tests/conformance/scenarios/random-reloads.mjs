@@ -9,9 +9,6 @@ import { check, CellFailure, equal } from '../failure.mjs';
 import { comparable } from '../view.mjs';
 import { email } from './approvals.mjs';
 
-/** Where it applies: the oldest release with approvals, one in the middle, the newest. */
-export const RELOADED = ['6.0.0', '6.0.281', '7.0.173'];
-
 const FIRST_SEED = Number(process.env.RELOAD_SEED ?? 1);
 const CHATS = 10;
 const RELOADS = 5; // of each chat before it answers: fifty for each release
