@@ -55,7 +55,7 @@ class TreeDriver:
             max_bytes=deps.max_message_bytes,
         )
         self._around = Surroundings(deps, tree)
-        self._ids = CallIds(tree.known_ids)
+        self._ids = CallIds(tree.known_ids | {p["toolCallId"] for p in tree.parts if "toolCallId" in p})
         self._stop = asyncio.Event()
         self._draining = False
         self._handing_over = False  # something of the tree waits for its next owner

@@ -60,7 +60,19 @@ class ToolInputDelta:
     tool: str
 
 
-ModelEvent = TextDelta | ReasoningDelta | ToolInputDelta
+@dataclass(frozen=True, slots=True)
+class ProviderTool:
+    """A tool that the provider has run by itself, whole: ``input`` and ``output`` are plain JSON. No part of the response
+    stands for it; ``part`` as in ``TextDelta``."""
+
+    part: int
+    call_id: str
+    tool: str
+    input: Any
+    output: Any
+
+
+ModelEvent = TextDelta | ReasoningDelta | ToolInputDelta | ProviderTool
 
 
 @dataclass(frozen=True, slots=True)

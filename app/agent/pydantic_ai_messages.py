@@ -16,6 +16,7 @@ from app.agent.model import (
     ModelEvent,
     ModelFailure,
     ModelResponse,
+    ProviderTool,
     ReasoningDelta,
     TextDelta,
     ToolInputDelta,
@@ -24,6 +25,15 @@ from app.agent.model import (
 )
 from app.agent.model_words import PDF, given_file, portable_id, read_input, result_text
 from app.agent.plain import plain
+from app.agent.pydantic_ai_provider_tools import (
+    are_paired,
+    dumped,
+    is_dump,
+    loaded,
+    shown_input,
+    shown_name,
+    shown_output,
+)
 from app.domain.call_state import Outcome
 from app.domain.history import Entry
 from app.errors import Code
@@ -94,6 +104,7 @@ class Translator:
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, str], int] = {}
         self._calls: dict[int, messages.ToolCallPart] = {}
+        self._provider_calls: dict[int, messages.NativeToolCallPart] = {}
 
     def __call__(self, event: object) -> list[ModelEvent]:
         if isinstance(event, messages.PartStartEvent):
@@ -103,6 +114,10 @@ class Translator:
                 return [self._input(event.index, part.args)]
             if isinstance(part, messages.TextPart | messages.ThinkingPart):
                 return self._said(event.index, part.content, isinstance(part, messages.ThinkingPart))
+            if isinstance(part, messages.NativeToolCallPart):
+                self._provider_calls[event.index] = part
+            if isinstance(part, messages.NativeToolReturnPart):
+                return self._ran(event.index, part)
         if isinstance(event, messages.PartDeltaEvent):
             delta = event.delta
             if isinstance(delta, messages.TextPartDelta | messages.ThinkingPartDelta):
@@ -114,7 +129,19 @@ class Translator:
                 and event.index in self._calls
             ):
                 return [self._input(event.index, delta.args_delta)]
+            if isinstance(delta, messages.ToolCallPartDelta) and event.index in self._provider_calls:
+                called = delta.apply(self._provider_calls[event.index])
+                self._provider_calls[event.index] = cast("messages.NativeToolCallPart", called)
         return []
+
+    def _ran(self, index: int, result: messages.NativeToolReturnPart) -> list[ModelEvent]:
+        calls = self._provider_calls.values()
+        call = next((each for each in calls if each.tool_call_id == result.tool_call_id), None)
+        if call is None:
+            return []
+        name, output = shown_name(result.tool_name), shown_output(result.content)
+        number = self._number(index, "provider")
+        return [ProviderTool(number, result.tool_call_id, name, shown_input(call), output)]
 
     def _said(self, index: int, text: str | None, reasoning: bool) -> list[ModelEvent]:
         if not text:
@@ -133,10 +160,14 @@ class Translator:
 
 def from_response(response: messages.ModelResponse, model: LibraryModel) -> ModelResponse:
     parts: list[dict[str, Any]] = []
-    kept: list[dict[str, Any]] = []
+    body: list[dict[str, Any]] = []
+    paired = are_paired(response.parts)
     for part in response.parts:
+        if isinstance(part, messages.NativeToolCallPart | messages.NativeToolReturnPart):
+            body += [dumped(part)] if paired else []
+            continue
         own = {key: value for key in _OWN if (value := getattr(part, key, None)) is not None}
-        own = own if len(own) > 1 or "provider_name" not in own else {}
+        own = own if paired and (len(own) > 1 or "provider_name" not in own) else {}
         if isinstance(part, messages.TextPart) and part.content:
             parts.append({"type": "text", "text": plain(part.content)})
         elif isinstance(part, messages.ThinkingPart) and (part.content or own):
@@ -148,14 +179,17 @@ def from_response(response: messages.ModelResponse, model: LibraryModel) -> Mode
             parts.append({"type": "file", "mediaType": part.content.media_type, "url": part.content.data_uri})
         else:
             continue
-        kept.append(own)
-    provider = {"name": _maker(model), "version": pydantic_ai.__version__, "body": plain(kept)}
+        body.append(plain(own))
+    provider: dict[str, Any] = {"name": _maker(model), "version": pydantic_ai.__version__, "body": body}
+    if any(body) and response.provider_details:
+        provider["details"] = plain(response.provider_details)
     usage = Usage(response.usage.input_tokens, response.usage.output_tokens)
-    return ModelResponse(parts, usage, provider if any(kept) else None)
+    return ModelResponse(parts, usage, provider if any(body) else None)
 
 
 # What a model wants to see again of a part that it made itself.
 _OWN = ("id", "signature", "provider_details", "provider_name")
+_NOTHING: Mapping[str, Any] = {}
 
 
 def _maker(model: LibraryModel) -> str:
@@ -187,7 +221,10 @@ def to_messages(
             own = _own_details(entry, model)
             rename = str if own is not None else portable_id
             if parts := _response_parts(entry, own, rename):
-                sent.append(messages.ModelResponse(parts, provider_name=model.system))
+                details = entry["provider"].get("details") if own is not None else None
+                sent.append(
+                    messages.ModelResponse(parts, provider_name=model.system, provider_details=details)
+                )
     last = sent[-1] if sent else None
     if instructions:
         if not isinstance(last, messages.ModelRequest):
@@ -196,22 +233,32 @@ def to_messages(
     return sent
 
 
-def _own_details(entry: Entry, model: LibraryModel) -> Sequence[Mapping[str, Any]] | None:
-    """The own details of each part; ``None`` when another model, or nobody, made the response."""
+Own = Sequence[Mapping[str, Any] | messages.ModelResponsePart]
+
+
+def _own_details(entry: Entry, model: LibraryModel) -> Own | None:
+    """The own details of each part, and between them what the provider itself has run; ``None`` when another model, or
+    nobody, made the response, or when not all of it can be read any more."""
     provider: Mapping[str, Any] = entry.get("provider") or {}
     body = provider.get("body")
     if provider.get("name") != _maker(model) or not isinstance(body, list):
         return None
-    details = cast("list[Any]", body)
-    return details if len(details) == len(entry["parts"]) else None
+    items = cast("list[dict[str, Any]]", body)
+    own = [loaded(item) if is_dump(item) else item for item in items]
+    whole = sum(isinstance(item, dict) for item in own) == len(entry["parts"])
+    return [item for item in own if item is not None] if whole and None not in own else None
 
 
 def _response_parts(
-    entry: Entry, own: Sequence[Mapping[str, Any]] | None, rename: Callable[[str], str]
+    entry: Entry, own: Own | None, rename: Callable[[str], str]
 ) -> list[messages.ModelResponsePart]:
     parts: list[messages.ModelResponsePart] = []
-    for index, part in enumerate(entry["parts"]):
-        details: dict[str, Any] = dict(own[index]) if own is not None else {}
+    said = iter(entry["parts"])
+    for details in own if own is not None else [_NOTHING] * len(entry["parts"]):
+        if not isinstance(details, Mapping):
+            parts.append(details)
+            continue
+        part = next(said)
         if part["type"] == "text" and part["text"]:
             parts.append(messages.TextPart(part["text"], **details))
         elif part["type"] == "reasoning" and details:  # without its signature no provider wants it back

@@ -10,7 +10,7 @@ comes.
 """
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -147,13 +147,13 @@ class _Said:
         return held
 
     def keep(self, response: messages.ModelResponse, *, without_calls: bool = False) -> None:
-        """Takes a response into what the history will hold."""
+        """Takes a response into what the history will hold. What its provider wants back of it goes back only with the
+        whole of it: a thought without the call that followed it would be refused."""
         ours = from_response(response, self._driver.model)
-        own: Sequence[Any] = ours.provider["body"] if ours.provider else [NOTHING] * len(ours.parts)
-        for part, details in zip(ours.parts, own, strict=True):
-            if not (without_calls and part["type"] == "call"):
-                self._parts.append(part)
-                self._own.append(details)
+        parts = [part for part in ours.parts if not (without_calls and part["type"] == "call")]
+        whole = len(parts) == len(ours.parts) and ours.provider is not None
+        self._parts += parts
+        self._own += ours.provider["body"] if whole and ours.provider else [NOTHING] * len(parts)
         self._provider = ours.provider
         self._usage = Usage(
             self._usage.input_tokens + ours.usage.input_tokens,
@@ -167,8 +167,8 @@ class _Said:
             return []
         text = output if isinstance(output, str) else json.dumps(plain(output), ensure_ascii=False)
         if not response.tool_calls:  # the text was judged: what came of it stands in its place
-            kept = [(p, o) for p, o in zip(self._parts, self._own, strict=True) if p["type"] != "text"]
-            self._parts, self._own = [p for p, _ in kept], [o for _, o in kept]
+            self._parts = [part for part in self._parts if part["type"] != "text"]
+            self._own = [NOTHING] * len(self._parts)
         before = self.held() if response.tool_calls else []
         self._parts.append({"type": "text", "text": plain(text)})
         self._own.append({})

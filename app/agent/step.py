@@ -16,6 +16,7 @@ from app.agent.model import (
     ModelFailure,
     ModelRequest,
     ModelResponse,
+    ProviderTool,
     ReasoningDelta,
     TextDelta,
 )
@@ -73,6 +74,11 @@ class Speech:
             self._streamed(
                 "reasoning", event.part, event.text, frames.reasoning_start, frames.reasoning_delta
             )
+        elif isinstance(event, ProviderTool):
+            self._end_open()
+            stored = self._ids.assign(event.call_id)
+            self._say(frames.tool_input_available(stored, event.tool, event.input, flagged=True))
+            self._say(frames.tool_output_available(stored, event.output, flagged=True))
         else:
             if event.part not in self._inputs:
                 self._end_open()

@@ -1,7 +1,8 @@
 """What the model is sent: the neutral history, one JSON entry a row.
 
 The entries are ours, not a library's dump, so a library upgrade never makes a stored session unreadable. A provider's own dump
-may ride on an assistant entry under ``provider`` for fidelity (signatures, cache points); a reader that does not know it ignores it.
+may ride on an assistant entry under ``provider`` for fidelity (signatures, tools that it ran itself); a reader that does not know
+it ignores it.
 
 Shapes (``VERSION`` 1)::
 
@@ -10,7 +11,7 @@ Shapes (``VERSION`` 1)::
                    | {"type": "reasoning", "text", "signature"?, "id"?}
                    | {"type": "call", "id", "tool", "input"}
                    | {"type": "file", "mediaType", "url"}],
-                "provider"?: {"name", "version", "body"}}
+                "provider"?: {"name", "version", "body", "details"?}}
     tool       {"v": 1, "role": "tool", "results": [{"id", "tool", "outcome", "value"}]}
 
 ``outcome`` is a ``call_state.Outcome``; ``value`` is the output for ``ok``, else the text the model may read.

@@ -291,12 +291,16 @@ class City(BaseModel):
 GOOD, BAD = {"name": "Oslo", "size": 7}, {"name": "Oslo", "size": "big"}
 
 
+def texts(events: Sequence[ModelEvent]) -> list[str]:
+    return [event.text for event in events if isinstance(event, TextDelta)]
+
+
 async def test_a_structured_output_ends_the_run_as_json():
     ours = serve(Agent(Script(["Here.", call("final_result", "c1", 1, **GOOD)]).model, output_type=City))
     events, response, _ = await ask(ours)
     assert [part["type"] for part in response.parts] == ["text", "text"]
     assert json.loads(response.parts[1]["text"]) == GOOD
-    assert "".join(event.text for event in events) == text_of(response)
+    assert "".join(texts(events)) == text_of(response)
 
 
 async def test_an_output_that_is_refused_is_asked_for_again_in_the_same_step():
@@ -327,7 +331,7 @@ async def test_text_that_is_judged_is_shown_when_it_is():
 
     script = Script(["no"], ["y", "es"])
     events, response, _ = await ask(serve(Agent(script.model, output_type=TextOutput(shout))))
-    assert [event.text for event in events] == ["YES"] == [text_of(response)]
+    assert texts(events) == ["YES"] == [text_of(response)]
     native = Script([json.dumps(GOOD)])
     _, response, _ = await ask(serve(Agent(native.model, output_type=NativeOutput(City))))
     assert json.loads(text_of(response)) == GOOD
@@ -343,7 +347,7 @@ async def test_an_output_validator_judges_text_too():
         return output
 
     events, response, _ = await ask(serve(agent))
-    assert [event.text for event in events] == ["good"] == [text_of(response)]
+    assert texts(events) == ["good"] == [text_of(response)]
 
 
 async def test_an_output_that_never_fits_is_a_bad_response():

@@ -16,6 +16,7 @@ from typing import Any
 from tests.fakes.openai_server import SECRET, Reply, _read_head, _write
 
 Block = dict[str, Any]
+SEALED = "SEALED"
 
 
 def text(said: str, pieces: int = 2) -> Block:
@@ -41,7 +42,7 @@ def searched(call_id: str, query: str) -> list[Block]:
             "type": "web_search_result",
             "url": "https://example.com",
             "title": "t",
-            "encrypted_content": "E",
+            "encrypted_content": SEALED,
             "page_age": None,
         }
     ]
@@ -234,6 +235,10 @@ def faults_of(body: dict[str, Any], signatures: set[str]) -> list[str]:
         if sorted(results) != sorted(waiting):
             faults.append(f"message {number} has results for {results} and not for {waiting}")
         waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        ran = [block["id"] for block in blocks if block["type"] == "server_tool_use"]
+        told = [block["tool_use_id"] for block in blocks if block["type"] == "web_search_tool_result"]
+        if ran != told:
+            faults.append(f"message {number} has a search without its result, or the other way")
         for block in blocks:
             faults += [
                 f"message {number}: {fault}" for fault in _faults_of(block, message["role"], signatures)
@@ -261,6 +266,8 @@ def _faults_of(block: Block, role: str, signatures: set[str]) -> list[str]:
         return ["a thought without the signature it was given"]
     if kind == "redacted_thinking" and block["data"] not in signatures:
         return ["a redacted thought that was changed"]
+    if kind == "web_search_tool_result" and any(b["encrypted_content"] != SEALED for b in block["content"]):
+        return ["a search result that was changed"]
     if kind in _MEDIA:
         source = block["source"]
         if source["type"] == "url":

@@ -52,7 +52,7 @@ def refusal(why: str) -> Item:
     return {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": why}]}
 
 
-def call(call_id: str, name: str, arguments: str | None = None, **given: Any) -> Item:
+def call(call_id: str, name: str, arguments: str | None = None, /, **given: Any) -> Item:
     """``arguments``: the JSON as the model wrote it, in place of ``given``."""
     written = json.dumps(given) if arguments is None else arguments
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": written}
