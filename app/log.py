@@ -99,12 +99,13 @@ def mask(text: str) -> str:
 # --- exceptions ---------------------------------------------------------------------------------------------
 
 
-def cause_chain(error: BaseException) -> list[str]:
+def cause_chain(error: BaseException, *, said: str = "") -> list[str]:
     """The exception, what caused it, and so on: `module.Type: message`, outermost first, at most ten.
 
     Follows `__cause__`, else `__context__` unless it was suppressed; of a group, its members. A message is
     one line of at most 500 characters without secrets. Of an error that quotes its input (validation, SQL)
-    only the position, kind or code is told.
+    only the position, kind or code is told. A link that only repeats `said`, what the line says already, is
+    left out.
     """
     chain: list[str] = []
     for link in _links(error):
@@ -112,6 +113,8 @@ def cause_chain(error: BaseException) -> list[str]:
             chain.append("…")
             break
         message = _safe_message(link)
+        if said and message == said:
+            continue
         chain.append(f"{_type_name(link)}: {message}" if message else _type_name(link))
     return chain
 

@@ -287,7 +287,7 @@ def _ready(store: Store, supervisor: Supervisor) -> health.Ready:
                 if not await migrate.is_current(store, known):
                     found["schema"] = "behind"
         except Exception as error:
-            log.warning("ready.database_failed", cause=cause_chain(error))
+            log.warning("ready.database_failed", causes=cause_chain(error))
             found["database"] = "unreachable"
         return found
 

@@ -142,3 +142,9 @@ def test_a_long_message_is_cut_and_an_unprintable_one_does_not_matter() -> None:
 
     assert len(cause_chain(ValueError("x" * 5000))[0]) < 600
     assert "<message lost: ValueError>" in cause_chain(UnprintableError())[0]
+
+
+def test_a_chain_leaves_out_what_its_line_says_already() -> None:
+    error = raised(ValueError("no parts"), raised(KeyError("a")))
+    assert cause_chain(error, said="no parts") == ["KeyError: 'a'"]
+    assert cause_chain(error, said="") == ["ValueError: no parts", "KeyError: 'a'"]

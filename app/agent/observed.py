@@ -9,6 +9,7 @@ from uuid import UUID
 from app.agent.model import ModelFailure, ModelResponse
 from app.agent.tool_run import ToolResult
 from app.clock import monotonic
+from app.log import bound
 from app.metrics import Metrics
 from app.tracing import SpanKind, Tracer, operation, tracer
 
@@ -57,7 +58,7 @@ class Observer:
         began, outcome = monotonic(), "cancelled"
         about = {"gen_ai.tool.name": tool, "gen_ai.tool.call.id": call_id}
         try:
-            with operation(self.tracer, "execute_tool", tool, about) as span:
+            with bound(call_id=call_id), operation(self.tracer, "execute_tool", tool, about) as span:
                 result = await running
                 outcome = result.error_code or str(result.outcome)
                 if result.error_code is not None:

@@ -18,7 +18,7 @@ from app.agent.deps import Deps, HandedOver
 from app.agent.loop import TreeDriver
 from app.domain.run_state import RunState
 from app.errors import Code
-from app.log import cause_chain, get_logger
+from app.log import bound, cause_chain, get_logger
 from app.sessions.runs import Tree
 from app.store.faults import Fault, LeaseLost, classify
 
@@ -152,7 +152,10 @@ class Supervisor:
         self._owned[run_id] = Owned(epoch, task, time.monotonic() + self._deps.leases.seconds)
 
     async def _own(self, run_id: UUID, epoch: int) -> None:
-        owned = self._owned[run_id]
+        with bound(run_id=str(run_id)):
+            await self._drive(run_id, epoch, self._owned[run_id])
+
+    async def _drive(self, run_id: UUID, epoch: int, owned: Owned) -> None:
         began = time.monotonic()
         tree: Tree | None = None
         state: RunState | None = None
@@ -161,11 +164,12 @@ class Supervisor:
             owned.tree, owned.driver = tree, TreeDriver(self._deps, tree)
             if self.draining:
                 owned.driver.drain()
-            with self._deps.observe.run(run_id, tree.root.agent, tree.session.chat_id):
+            chat_id = tree.session.chat_id
+            with bound(session=chat_id), self._deps.observe.run(run_id, tree.root.agent, chat_id):
                 state = await owned.driver.drive()
         except LeaseLost as error:
             self._deps.observe.metrics.leases_lost.inc()
-            log.warning("run.lease_lost", run_id=str(run_id), epoch=epoch, cause=cause_chain(error))
+            log.warning("run.lease_lost", run_id=str(run_id), epoch=epoch, causes=cause_chain(error))
         except HandedOver:
             await self._give_back(run_id, epoch)
         except asyncio.CancelledError:
@@ -176,7 +180,7 @@ class Supervisor:
                 "run.abandoned",
                 run_id=str(run_id),
                 code=str(Code.FRAMEWORK_INTERNAL_ERROR),
-                cause=cause_chain(error),
+                causes=cause_chain(error),
             )
             with suppress(Exception):
                 await self._deps.leases.give_up(run_id, epoch)
@@ -196,7 +200,7 @@ class Supervisor:
             except Exception as error:
                 if classify(error) is not Fault.TRANSIENT:
                     raise
-                log.warning("run.load_retried", run_id=str(run_id), cause=cause_chain(error))
+                log.warning("run.load_retried", run_id=str(run_id), causes=cause_chain(error))
             await asyncio.sleep(delay)
             delay = min(delay * 2, 1.0)
 
@@ -205,7 +209,7 @@ class Supervisor:
             await self._deps.leases.release(run_id, epoch)
             self._deps.log.ring_owner(run_id)
         except Exception as error:  # the lease lapses by itself
-            log.warning("run.release_failed", run_id=str(run_id), cause=cause_chain(error))
+            log.warning("run.release_failed", run_id=str(run_id), causes=cause_chain(error))
 
     # leases
 
@@ -221,7 +225,7 @@ class Supervisor:
             async with asyncio.timeout(self._deps.leases.seconds / 3):
                 renewed = await self._deps.leases.renew(held)
         except Exception as error:
-            log.warning("lease.renewal_failed", runs=len(held), cause=cause_chain(error))
+            log.warning("lease.renewal_failed", runs=len(held), causes=cause_chain(error))
             renewed = None
         for run_id, epoch in held.items():
             owned = self._owned.get(run_id)
@@ -270,7 +274,7 @@ class Supervisor:
                 async for run_id, epoch in self._deps.leases.claim_next(self._max_running - len(self._owned)):
                     self.wake(run_id, epoch)
             except Exception as error:
-                log.warning("claim.failed", cause=cause_chain(error))
+                log.warning("claim.failed", causes=cause_chain(error))
                 await asyncio.sleep(CLAIM_EVERY_S)
 
     async def _forever(self, name: str, job: Callable[[], Awaitable[None]], every_s: float) -> None:
@@ -279,7 +283,7 @@ class Supervisor:
             try:
                 await job()
             except Exception as error:
-                log.warning("background.failed", job=name, cause=cause_chain(error))
+                log.warning("background.failed", job=name, causes=cause_chain(error))
 
     def _odd_job(self, job: Awaitable[None]) -> None:
         task = asyncio.ensure_future(job)

@@ -12,7 +12,7 @@ from app.agent.plain import plain
 from app.agent.tools import Tool
 from app.domain.call_state import CallKind
 from app.domain.history import Entry
-from app.errors import Code
+from app.errors import ERRORS, Code
 from app.log import cause_chain, get_logger
 from app.sessions.tree import Tree
 from app.store.calls import Call
@@ -72,16 +72,11 @@ class Surroundings:
         )
 
     def log_failure(self, run: Run, failure: RunFailed) -> None:
-        """The one line of a run's failure, with its cause chain."""
-        self._deps.observe.metrics.run_failures.labels(str(failure.code)).inc()
-        unexpected = failure.code is Code.FRAMEWORK_INTERNAL_ERROR
-        say = log.error if unexpected else log.warning
-        say(
-            "run.failed",
-            run_id=str(run.id),
-            code=str(failure.code),
-            cause=cause_chain(failure.__cause__ or failure),
-        )
+        """The one line of a run's failure, with its cause chain, at its code's level."""
+        code = str(failure.code)
+        self._deps.observe.metrics.run_failures.labels(code).inc()
+        say = {"info": log.info, "warning": log.warning, "error": log.error}[ERRORS[failure.code].level]
+        say("run.failed", run_id=str(run.id), code=code, causes=cause_chain(failure, said=code))
 
     def _run_of(self, call: Call) -> Run:
         tree = self._tree

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from app.api.deps import note_path_session, owner_of, services
 from app.api.documented import COMMON, errors
 from app.api.json_response import OrjsonResponse
-from app.errors import Code
+from app.errors import Code, ServiceError
 from app.sessions.faults import as_service_error
 from app.sessions.snapshot import MAX_PAGE, PAGE
 
@@ -20,6 +20,8 @@ async def typed(work: Awaitable[T]) -> T:
     """A read, or a write whose repeat is harmless: its faults are answered as uncommitted."""
     try:
         return await work
+    except ServiceError:
+        raise
     except Exception as error:
         raise as_service_error(error, committed=False) from error
 

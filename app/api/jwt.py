@@ -91,7 +91,7 @@ def read_keys(body: bytes) -> list[Key]:
         try:
             keys.append(Key(fields))
         except (ValueError, TypeError, AttributeError) as error:
-            log.debug("jwt.key_skipped", cause=cause_chain(error))
+            log.debug("jwt.key_skipped", causes=cause_chain(error))
     if not keys:
         raise UnusableKeys("the key set has no usable key")
     return keys
@@ -174,7 +174,7 @@ class KeySet:
         self._refresh = None
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.warning("jwt.keys_unavailable", known=len(self._keys), cause=cause_chain(error))
+            log.warning("jwt.keys_unavailable", known=len(self._keys), causes=cause_chain(error))
 
     async def _fetch_keys(self) -> None:
         self._tried_at = self._now()

@@ -143,9 +143,10 @@ class RequestLine:
         if error.logged:
             log.info("request.ended", **line)
             return
-        line["detail"] = error.detail
-        if error.__cause__ is not None:
-            line["causes"] = cause_chain(error.__cause__)
+        if error.detail:
+            line["detail"] = error.detail
+        if error.__cause__ is not None and (causes := cause_chain(error.__cause__, said=error.detail)):
+            line["causes"] = causes
         {"info": log.info, "warning": log.warning, "error": log.error}[ERRORS[error.code].level](
             "request.ended", **line
         )

@@ -179,7 +179,7 @@ class Chat:
             async with self._store.transaction() as tx:
                 return await runs.get(tx, how.run_id) is not None
         except Exception as again:
-            log.debug("chat.commit_unreadable", cause=cause_chain(again))
+            log.debug("chat.commit_unreadable", causes=cause_chain(again))
             return False
 
     async def reconcile(self, owner: str, chat_id: str) -> None:
@@ -196,7 +196,9 @@ class Chat:
                 self._owner.wake(claimed.run_id, claimed.epoch)
         except Exception as error:
             log.error(
-                "handleChatStream.reconcileSession: reconcile failed (permanent)", cause=cause_chain(error)
+                "handleChatStream.reconcileSession: reconcile failed (permanent)",
+                code=str(Code.FRAMEWORK_INTERNAL_ERROR),
+                causes=cause_chain(error),
             )
             failure = ServiceError(Code.FRAMEWORK_INTERNAL_ERROR, "reconcile failed", permanent=True)
             failure.logged = True

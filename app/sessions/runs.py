@@ -285,7 +285,7 @@ class Runs:
                     raise
                 if tree.abandoned:
                     raise LeaseLost("given up while the database was away") from error
-                log.warning("run.paused", run_id=str(tree.root.id), cause=cause_chain(error))
+                log.warning("run.paused", run_id=str(tree.root.id), causes=cause_chain(error))
             await asyncio.sleep(delay)
             delay = min(delay * 2, 1.0)
 

@@ -207,7 +207,7 @@ class Submitter:
                 if call is not None and call.answer == seen.answer.value:
                     batch = await _batch(tx, call, claimed=False)
         except Exception as again:
-            log.debug("submit.outcome_unreadable", cause=cause_chain(again))
+            log.debug("submit.outcome_unreadable", causes=cause_chain(again))
         if seen.call is not None:
             self._adopt(
                 seen.call.root_run
@@ -344,7 +344,8 @@ def _not_stored(submitted: Sequence[Submitted]) -> ServiceError:
         log.error(
             "handleResumePath: submit failed (its answer was not stored)",
             call_id=each.answer.call_id,
-            cause=cause_chain(each.fault) if each.fault is not None else [],
+            code=str(Code.FRAMEWORK_INTERNAL_ERROR),
+            causes=cause_chain(each.fault) if each.fault is not None else [],
         )
     open_calls = [
         s.answer.call_id

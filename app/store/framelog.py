@@ -220,7 +220,7 @@ class FrameLog:
                         dirty |= set(self._feeds)
                     await self._write_batch(connection, dirty, bells)
                 except Exception as error:
-                    log.warning("frames.write_failed", cause=cause_chain(error))
+                    log.warning("frames.write_failed", causes=cause_chain(error))
                     self._dirty |= dirty
                     self._bells |= bells
                     self._due.set()
@@ -261,7 +261,7 @@ class FrameLog:
             try:
                 await self._listen_once()
             except Exception as error:
-                log.warning("doorbell.lost", cause=cause_chain(error))
+                log.warning("doorbell.lost", causes=cause_chain(error))
             await asyncio.sleep(_RETRY_LISTEN_S)
 
     async def _listen_once(self) -> None:

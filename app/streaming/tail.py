@@ -92,7 +92,7 @@ class Tail:
         try:
             await self._views.mark_cut(run_id)
         except Exception as error:
-            log.warning("stream.cut_not_marked", run_id=str(run_id), cause=cause_chain(error))
+            log.warning("stream.cut_not_marked", run_id=str(run_id), causes=cause_chain(error))
 
     async def _stream(self, attach: Attach) -> AsyncGenerator[list[Chunk] | None, None]:
         with self._reader(attach.run_id) as reader:

@@ -81,7 +81,7 @@ def _errors() -> str:
             f"`{code_}`",
             *statuses,
             "yes" if row.retryable else "no",
-            "" if in_stream else row.level,
+            row.level,
             row.sentence,
             row.do,
         ]

@@ -49,7 +49,7 @@ async def test_the_other_answer_is_stored_and_the_lost_one_is_named(
     assert reply.error["toolCallIds"] == [lost]
     assert {call_id for call_id, answer in (await answers(faulty)).items() if answer is None} == {lost}
     assert [(line["event"], line["call_id"]) for line in faulty.logs.failures] == [(NOT_STORED_LINE, lost)]
-    assert faulty.logs.failures[0]["cause"], "with its cause chain"
+    assert faulty.logs.failures[0]["causes"], "with its cause chain"
     assert [line["status"] for line in faulty.logs.of("request.ended")] == [409]
     assert [p["toolCallId"] for p in (await faulty.snapshot("chat"))["pending"]] == [lost]
     await repeated(page)

@@ -70,7 +70,7 @@ async def test_a_failed_reconcile_is_500_and_logged_as_one(faulty: Server, failu
         reply = await page.post()
     assert refusal(reply) == (500, "framework_internal_error", None), "never 503"
     assert [(line["event"], line["level"]) for line in faulty.logs.failures] == [(RECONCILE_LINE, "error")]
-    assert faulty.logs.failures[0]["cause"]
+    assert faulty.logs.failures[0]["causes"]
     gates["g"].open()
     page.messages = page.messages[:1]
     reply = await page.post()
