@@ -15,10 +15,12 @@ from app.agent.declaration import Agent, Limits
 from app.agent.mcp_servers import mcp
 from app.agent.models import model
 from app.agent.own import own
-from app.agent.tools import Tool, ToolError, client_tool, subagent, tool
+from app.agent.tools import ApprovalRequired, CallDeferred, Tool, ToolError, client_tool, subagent, tool
 
 __all__ = [
     "Agent",
+    "ApprovalRequired",
+    "CallDeferred",
     "Limits",
     "RequestContext",
     "Tool",

@@ -23,9 +23,10 @@ from app.agent.scribe import Draft, MessageTooLarge, Scribe
 from app.agent.step import CallIds, Speech, ask, exceeded
 from app.agent.surroundings import Surroundings
 from app.agent.tasks import together, watched
-from app.agent.tools import run_tool, unknown_tool
+from app.agent.tools import Asks, asked_again, run_tool, unknown_tool
 from app.domain import frames
-from app.domain.call_state import CallKind, CallState, CloseCode, Outcome
+from app.domain.answers import approval_id
+from app.domain.call_state import ASKS, CallKind, CallState, CloseCode, Outcome
 from app.domain.history import Entry, assistant_entry, calls_of
 from app.domain.results import Result, closed
 from app.domain.run_state import SETTLED, RunState
@@ -174,8 +175,22 @@ class TreeDriver:
             run, call, await self._history_of(run), lambda text: self._progress(call, "progress", text)
         )
         running = run_tool(tool, context, call.input)
-        result = await self._deps.observe.tool(call.tool, call.call_id, running)
+        try:
+            result = await self._deps.observe.tool(call.tool, call.call_id, running)
+        except Asks as asking:
+            if call.kind in ASKS:
+                await self._ask(call, asking.kind)
+                return
+            result = asked_again()
         await self._settle_call(call, as_result(result))
+
+    async def _ask(self, call: Call, kind: CallKind) -> None:
+        """The tool has begun and asks: its call waits, and the tree with it once nothing executes."""
+        asked = approval_id(call.root_run, self._deps.new_id()) if kind is CallKind.APPROVAL else None
+        await self._scribe.commit(
+            lambda draft: draft.asks(call, asked),
+            lambda m: self._deps.runs.ask_call(self._tree, call, kind, asked, m),
+        )
 
     async def _run_child(self, call: Call) -> None:
         child = self._tree.children[call.child_run]  # pyright: ignore[reportArgumentType]  begun calls have their child

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from app.agent.model import ModelFailure, ModelResponse
-from app.agent.tool_run import ToolResult
+from app.agent.tool_run import Asks, ToolResult
 from app.clock import monotonic
 from app.log import bound
 from app.metrics import Metrics
@@ -54,16 +54,21 @@ class Observer:
             self.metrics.step_seconds.labels(agent, outcome).observe(monotonic() - began)
 
     async def tool(self, tool: str, call_id: str, running: Awaitable[ToolResult]) -> ToolResult:
-        """One run of a server tool."""
-        began, outcome = monotonic(), "cancelled"
+        """One run of a server tool. One that asks has not failed."""
+        began, outcome, asking = monotonic(), "cancelled", None
         about = {"gen_ai.tool.name": tool, "gen_ai.tool.call.id": call_id}
         try:
             with bound(call_id=call_id), operation(self.tracer, "execute_tool", tool, about) as span:
-                result = await running
-                outcome = result.error_code or str(result.outcome)
-                if result.error_code is not None:
-                    span.set_attribute("error.type", result.error_code)
-                return result
+                try:
+                    result = await running
+                except Asks as asks:
+                    outcome, asking = "asked", asks
+                else:
+                    outcome = result.error_code or str(result.outcome)
+                    if result.error_code is not None:
+                        span.set_attribute("error.type", result.error_code)
+                    return result
+            raise asking
         finally:
             self.metrics.tool_seconds.labels(tool, outcome).observe(monotonic() - began)
 

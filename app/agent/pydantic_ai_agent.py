@@ -9,8 +9,10 @@ the agent's own machinery but one call at a time.
 ``tool(requires_approval=True)``                      an approval
 ``toolset.approval_required(…)``, an                  an approval, when it says so for these arguments
 ``args_validator`` that raises ``ApprovalRequired``
-``ApprovalRequired`` or ``CallDeferred`` raised by    a failed result: the tool has begun, and a tool that
-a tool's own body                                     has begun is never begun again
+``ApprovalRequired`` raised while it runs             an approval; after a yes it runs again, from its
+                                                      beginning and with ``tool_call_approved``
+``CallDeferred`` raised while it runs                 a client call: the answer is the page's, or comes from
+                                                      elsewhere; the tool does not run again
 ``ExternalToolset``                                   a client tool; its arguments are not judged here
 ``ModelRetry``, ``ToolFailed``, refused arguments     a failed result that the model reads, and no end of
                                                       the run: our limits bound the tries, not ``retries``

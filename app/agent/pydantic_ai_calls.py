@@ -26,14 +26,13 @@ from app.agent.model_words import read_input
 from app.agent.pydantic_ai_messages import to_messages
 from app.agent.pydantic_ai_trace import traced
 from app.agent.tool_input import InputShape, InvalidInput, refusal
-from app.agent.tool_run import ToolError
+from app.agent.tool_run import ApprovalRequired, CallDeferred, ToolError
 from app.agent.tools import Tool
 from app.domain.history import Entry
 
 if TYPE_CHECKING:
     from app.agent.pydantic_ai_agent import Driver
 
-ASKED_TOO_LATE = "The tool asked for an approval, or for somebody else's answer, while it was running; here it has to before."
 NOT_YET = "Not taken: other tools were called in the same response. Call it again, alone, when you have their results."
 NO_CALLS: frozenset[str] = frozenset()
 
@@ -81,8 +80,8 @@ def _settings(about: RunContext[Any]) -> ModelSettings:
 async def run_call(driver: "Driver", name: str, context: ToolContext, arguments: dict[str, Any]) -> Any:
     """Runs one call of a tool, and gives its output.
 
-    Raises ``ToolError`` for what the tool says to the model, ``InvalidInput`` for arguments that no longer fit,
-    and whatever else the tool raises."""
+    Raises ``ApprovalRequired`` and ``CallDeferred`` for a tool that asks, ``ToolError`` for what it says to the
+    model, ``InvalidInput`` for arguments that no longer fit, and whatever else the tool raises."""
     call = messages.ToolCallPart(name, arguments, context.call_id)
     async with begun(driver, context, _before(context), call) as run:
         await run.next(cast("Any", run.next_node))
@@ -92,8 +91,10 @@ async def run_call(driver: "Driver", name: str, context: ToolContext, arguments:
                 call, approved=context.approved, wrap_validation_errors=False
             )
             output = await manager.execute_tool_call(checked, wrap_validation_errors=False)
-        except (exceptions.ApprovalRequired, exceptions.CallDeferred) as error:
-            raise ToolError(ASKED_TOO_LATE) from error
+        except exceptions.ApprovalRequired as error:
+            raise ApprovalRequired from error
+        except exceptions.CallDeferred as error:
+            raise CallDeferred from error
         except (exceptions.ModelRetry, exceptions.ToolFailed) as error:
             raise ToolError(error.message) from error
         except ValidationError as error:

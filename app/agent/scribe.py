@@ -58,6 +58,15 @@ class Draft:
             for chunk in chunks:
                 self._number(chunk)
 
+    def asks(self, call: Call, approval_id: str | None) -> None:
+        """Shows a call that had begun and waits for a person now. A child's was not shown until then."""
+        if self.fold.call(call.call_id) is None:
+            self.ensure_step()
+            self.say(frames.tool_input_available(call.call_id, call.tool, call.input))
+        if approval_id is not None:
+            self.ensure_step()
+            self.say(frames.tool_approval_request(call.call_id, approval_id))
+
     def open_step(self) -> None:
         """From here on a step is open and empty."""
         if self.in_step and not self.fresh:

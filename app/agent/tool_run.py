@@ -1,7 +1,7 @@
 """One run of a tool, and what became of it: the only place where a tool's failure is classified.
 
-Whatever a tool raises, ``SystemExit`` included, is a failed result; the live frame and the stored part are
-rendered from the same ``ToolResult``. ``str(exception)`` leaves the process only in the log
+Whatever a tool raises, ``SystemExit`` included, is a failed result, unless it asks (``Asks``); the live frame and
+the stored part are rendered from the same ``ToolResult``. ``str(exception)`` leaves the process only in the log
 (``tool.failed``), except for a ``ToolError``.
 
 A tool is run in a task of its own, so that one which ignores its cancellation is left behind after
@@ -10,11 +10,12 @@ A tool is run in a task of its own, so that one which ignores its cancellation i
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from app.agent.plain import plain
+from app.agent.tasks import watched
 from app.agent.tool_input import InvalidInput
-from app.domain.call_state import Outcome
+from app.domain.call_state import CallKind, Outcome
 from app.log import get_logger
 
 log = get_logger(__name__)
@@ -27,17 +28,38 @@ FAILED = "The tool failed."
 TIMED_OUT = "The tool did not answer in time."
 BAD_INPUT = "The tool was given arguments that it does not accept."
 NO_SUCH_TOOL = "There is no such tool."
+ASKED_AGAIN = "The tool asked once more for what it had been given."
 
 
 class ToolError(Exception):
     """Raised by a tool to say in public why it failed: the model and the user read the text."""
 
 
+class Asks(Exception):
+    """A tool asks while it runs. ``kind``: what its call becomes."""
+
+    kind: ClassVar[CallKind]
+
+
+class ApprovalRequired(Asks):
+    """Raised by a tool that a person has to allow: its call waits for a yes, and then the tool runs again from its
+    beginning, with ``context.approved``. What it did before it raised is not undone."""
+
+    kind = CallKind.APPROVAL
+
+
+class CallDeferred(Asks):
+    """Raised by a tool whose output comes from elsewhere: its call waits for ``POST /chat/{id}/answers``, or the
+    page. The tool does not run again."""
+
+    kind = CallKind.CLIENT
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """``ok``: ``value`` is the output, plain JSON. ``error``: ``value`` is the text the model reads,
     ``error_text`` the one the user reads, ``error_code`` is for the row and the log: ``tool_error``,
-    ``tool_failed``, ``tool_timeout``, ``tool_invalid_input`` or ``tool_unknown``."""
+    ``tool_failed``, ``tool_timeout``, ``tool_invalid_input``, ``tool_unknown`` or ``tool_asked_again``."""
 
     outcome: Outcome
     value: Any
@@ -69,12 +91,17 @@ def unknown_tool() -> ToolResult:
     return _error("tool_unknown", NO_SUCH_TOOL)
 
 
+def asked_again() -> ToolResult:
+    """The result of a call whose tool asks although it has its answer."""
+    return _error("tool_asked_again", ASKED_AGAIN)
+
+
 async def run_tool(
     tool: Runnable[Context_contra], context: Context_contra, arguments: dict[str, Any]
 ) -> ToolResult:
-    """Run ``tool`` with a checked input, within its ``timeout_s``. Raises only ``CancelledError``, when the
-    caller is cancelled."""
-    task = asyncio.create_task(_contained(tool, context, arguments), name=f"tool {tool.name}")
+    """Run ``tool`` with a checked input, within its ``timeout_s``. Raises ``Asks`` when the tool does, and
+    ``CancelledError`` when the caller is cancelled."""
+    task = watched(_contained(tool, context, arguments), f"tool {tool.name}")
     try:
         done, _ = await asyncio.wait({task}, timeout=tool.timeout_s)
         if done:
@@ -90,10 +117,10 @@ async def run_tool(
 async def _contained(
     tool: Runnable[Context_contra], context: Context_contra, arguments: dict[str, Any]
 ) -> ToolResult:
-    """Ends in a result whatever the tool raises: an exception that left this task could stop the loop."""
+    """Ends in a result whatever else the tool raises: an exception that left this task could stop the loop."""
     try:
         return ToolResult(Outcome.OK, await tool.call(context, arguments))
-    except GeneratorExit:
+    except (GeneratorExit, Asks):
         raise
     except BaseException as error:
         task = asyncio.current_task()

@@ -36,11 +36,24 @@ from app.agent.tool_input import (
     schema_check,
     summary_of,
 )
-from app.agent.tool_run import ToolError, ToolResult, invalid_input, run_tool, unknown_tool
+from app.agent.tool_run import (
+    ApprovalRequired,
+    Asks,
+    CallDeferred,
+    ToolError,
+    ToolResult,
+    asked_again,
+    invalid_input,
+    run_tool,
+    unknown_tool,
+)
 from app.domain.call_state import CallKind
 from app.log import get_logger
 
 __all__ = [
+    "ApprovalRequired",
+    "Asks",
+    "CallDeferred",
     "InvalidInput",
     "Kind",
     "RequestContext",
@@ -48,6 +61,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "ToolResult",
+    "asked_again",
     "client_tool",
     "invalid_input",
     "run_tool",

@@ -3,6 +3,7 @@
 ::
 
     server     ready ─begin─▶ started ─settle─▶ settled
+                                      ─ask─▶ pending           (a tool that asks while it runs: a client or approval call now)
     subagent   ready ─begin─▶ started ─settle─▶ settled        (started = its child run exists)
     client     pending ─answer─▶ answered ─settle─▶ settled    (settled at the drain)
     approval   pending ─answer─▶ answered ─begin─▶ started ─settle─▶ settled     (approved)
@@ -33,6 +34,7 @@ class CallState(StrEnum):
 class CallEvent(StrEnum):
     ANSWER = "answer"
     BEGIN = "begin"
+    ASK = "ask"
     SETTLE = "settle"
     CLOSE = "close"
 
@@ -71,6 +73,9 @@ CLOSED: dict[CloseCode, tuple[Outcome, str]] = {
 
 ANSWERABLE = frozenset({CallKind.CLIENT, CallKind.APPROVAL})
 
+ASKS = frozenset({CallKind.SERVER})
+"""The kinds whose tools may ask while they run, and so become answerable. What was answered once is not asked again."""
+
 _FIRST: dict[CallKind, CallState] = {
     CallKind.SERVER: CallState.READY,
     CallKind.SUBAGENT: CallState.READY,
@@ -88,6 +93,7 @@ NEXT_STATE: dict[tuple[CallState, CallEvent], CallState] = {
     (CallState.ANSWERED, CallEvent.BEGIN):  CallState.STARTED,
     (CallState.ANSWERED, CallEvent.SETTLE): CallState.SETTLED,
     (CallState.ANSWERED, CallEvent.CLOSE):  CallState.SETTLED,
+    (CallState.STARTED,  CallEvent.ASK):    CallState.PENDING,   # only of kind server, which it is no more
     (CallState.STARTED,  CallEvent.SETTLE): CallState.SETTLED,
     (CallState.STARTED,  CallEvent.CLOSE):  CallState.SETTLED,
 }

@@ -98,12 +98,13 @@ def progress(view: BatchView) -> Progress:
     return Progress.PENDING if view.pending else Progress.EXECUTING
 
 
-def calls_in(parts: Sequence[Any]) -> frozenset[str]:
-    """The ids of the calls that a posted message shows."""
+def calls_in(parts: Sequence[Any], *, asked: bool = False) -> frozenset[str]:
+    """The ids of the calls that a posted message shows; ``asked``: only of those it shows with an approval."""
     held: set[str] = set()
     for part in parts:
-        call_id: Any = cast("dict[str, Any]", part).get("toolCallId") if isinstance(part, dict) else None
-        if isinstance(call_id, str):
+        shown = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
+        call_id: Any = shown.get("toolCallId")
+        if isinstance(call_id, str) and (not asked or "approval" in shown):
             held.add(call_id)
     return frozenset(held)
 

@@ -104,7 +104,7 @@ class StreamState:
         match kind:
             case "tool-input-start" | "tool-input-delta" | "tool-input-available":
                 self._step_calls[call_id] = ("open", flagged or chunk.get("providerExecuted") is True)
-            case "tool-approval-request":
+            case "tool-approval-request" if state:  # one of an earlier step leaves this one as it is
                 self._step_calls[call_id] = ("open", flagged)
             case _ if state:  # an output for a call of an earlier step changes nothing in this one
                 flag = chunk.get("providerExecuted")

@@ -19,6 +19,7 @@ class Commit(StrEnum):
     RESPONSE = "response"
     COMPLETION = "completion"
     BEGIN = "begin"
+    ASK = "ask"
     RESULT = "result"
     CHILD = "child"
     SUSPENSION = "suspension"

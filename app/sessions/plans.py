@@ -18,7 +18,8 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """Stream a run. ``batch``: the answered batch's calls; ``held``: the calls that the posted message shows already.
+    """Stream a run. ``batch``: the answered batch's calls; ``held``: the calls that the posted message shows already, ``asked``:
+    those of them that it shows with their approval.
 
     ``continued``: the id of the message that the client appends to (A's prefix repeats it); ``None`` for a new or replayed one.
     ``rejected``: (call, reason) pairs that ride along."""
@@ -28,6 +29,7 @@ class Attach:
     mode: Mode = Mode.FULL
     batch: tuple[str, ...] = ()
     held: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
     continued: str | None = None
     rejected: tuple[tuple[str, str], ...] = ()
     continuation: Continuation | None = None

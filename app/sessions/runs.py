@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
-from app.domain.call_state import CallState, CloseCode
+from app.domain.call_state import CallKind, CallState, CloseCode
 from app.domain.history import Entry, unpaired
 from app.domain.results import Result, closed
 from app.domain.run_state import RunState
@@ -139,6 +139,17 @@ class Runs:
         await self._commit(tree, Commit.BEGIN, body, None)
         for call in begun:
             call.state = CallState.STARTED
+
+    async def ask_call(
+        self, tree: Tree, call: Call, kind: CallKind, approval_id: str | None, message: Message
+    ) -> None:
+        """The tool of a begun call asks: the call waits for a person, as one of ``kind``, unless a stop is recorded."""
+
+        async def body(tx: Tx) -> None:
+            await calls.ask(tx, tree.session.id, call.call_id, kind, approval_id)
+
+        await self._commit(tree, Commit.ASK, body, message)
+        call.kind, call.state, call.approval_id = kind, CallState.PENDING, approval_id
 
     async def settle_call(self, tree: Tree, call: Call, result: Result, message: Message | None) -> None:
         """A call's result. Committed even when a stop is recorded: what happened, happened."""

@@ -231,6 +231,7 @@ class Submitter:
                 Mode.DEFERRED if continuation is Continuation.DEFERRED else Mode.AFTER_BATCH,
                 batch=newest.view.calls,
                 held=calls_in(continued.parts),
+                asked=calls_in(continued.parts, asked=True),
                 continued=message_id,
                 rejected=rejected,
                 continuation=continuation,

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.domain.answers import CallFacts
-from app.domain.call_state import ANSWERABLE, CallEvent, CallKind, CallState, Outcome, leaves
+from app.domain.call_state import ANSWERABLE, ASKS, CallEvent, CallKind, CallState, Outcome, leaves
 from app.domain.run_state import LIVE, RunState
 from app.store.engine import dumps
 from app.store.faults import CorruptRow
@@ -97,6 +97,13 @@ _ANSWER = f"""
 _BEGIN = f"""
     update call set state = 'started'
     where session_id = $1 and call_id = any($2::text[]) and state in ({one_of(leaves(CallEvent.BEGIN))})
+"""
+
+# A tool that has begun asks: its call waits from now on, as what it has become.
+_ASK = f"""
+    update call set state = 'pending', kind = $3, approval_id = $4
+    where session_id = $1 and call_id = $2 and kind in ({one_of(ASKS)}) and state in ({one_of(leaves(CallEvent.ASK))})
+    returning true
 """
 
 # Whatever the call was doing, it gets one result: that of its tool, or the one its closing gives it.
@@ -225,6 +232,11 @@ async def begin(tx: Tx, session_id: UUID, call_ids: Sequence[str]) -> None:
     """Commits that these calls begin: after a crash they are never run again unless their tool is retry-safe."""
     if call_ids:
         await tx.execute(_BEGIN, session_id, list(call_ids))
+
+
+async def ask(tx: Tx, session_id: UUID, call_id: str, kind: CallKind, approval_id: str | None) -> bool:
+    """A begun server call waits for a person, as a call of ``kind``; ``False`` when it is none, or has a result."""
+    return await tx.fetchval(_ASK, session_id, call_id, kind, approval_id) is True
 
 
 async def settle(

@@ -213,6 +213,8 @@ def _stored(view: RunView, attach: Attach) -> Iterator[Chunk]:
             continue
         if part["toolCallId"] in attach.held:
             yield from result_of(part, replayed=False)
+            if part["state"] == "approval-requested" and part["toolCallId"] not in attach.asked:
+                yield frames.tool_approval_request(part["toolCallId"], part["approval"]["id"])
         elif attach.mode is Mode.DEFERRED:
             yield from replay_part(view, part, f"r{index}")
     rest = replay(view, following)

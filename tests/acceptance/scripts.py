@@ -1,6 +1,7 @@
 """Scripted turns, and the agents that play them: the demo's, with two more tools and a third level.
 
 ``note`` runs on the server without being asked for and leaves one line in the outbox, so that running it twice is seen.
+``careful_note`` asks for a yes while it runs, and leaves its line then.
 ``timed_location`` is a client tool with a deadline of a second. The researcher has a sub-agent of its own, ``deeper``.
 """
 
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.agent.registry import Agent, Limits
-from app.agent.tools import ToolContext, client_tool, subagent, tool
+from app.agent.tools import ApprovalRequired, ToolContext, client_tool, subagent, tool
 from app.agents import demo, outbox
 from app.agents.tools import slow
 
@@ -23,13 +24,22 @@ def note(text: str, context: ToolContext) -> dict[str, str]:
     return {"noted": text}
 
 
+@tool
+async def careful_note(text: str, context: ToolContext) -> dict[str, str]:
+    """Writes a line into the outbox once somebody has allowed it."""
+    if not context.approved:
+        raise ApprovalRequired
+    outbox.append(context, "noted", {"text": text})
+    return {"noted": text}
+
+
 timed_location = client_tool("timed_location", "Where the user is, within a second.", deadline_s=1.0)
 
 deeper = subagent("deeper", "Has the librarian look into a topic.", "librarian")
 
 _demo, _researcher = demo.agents(Limits())
 AGENTS = [
-    replace(_demo, tools=(*_demo.tools, note, timed_location)),
+    replace(_demo, tools=(*_demo.tools, note, careful_note, timed_location)),
     replace(_researcher, tools=(*_researcher.tools, slow, note, deeper)),
     Agent("librarian", "", _researcher.model, (*_researcher.tools, slow, note)),
 ]

@@ -117,6 +117,58 @@ async def test_a_turn_whose_owner_dies_there_is_finished_by_another_replica(
     assert max(effects.values()) == 1, "nothing took effect twice"
 
 
+# A turn whose tools ask while they run: the first that does has its call's kind changed by the commit ``ask``.
+ASKING = script(
+    calls(call("careful_note", "first", text="n"), said="Asking."),
+    text("All done."),
+)
+ASKING_POINTS: dict[str, str | None] = {
+    "after-begin": "first",
+    "before-ask": "first",
+    "after-ask": None,
+    "before-suspension": None,
+    "before-drain": None,
+    "after-drain": "first",
+    "before-result": "first",
+    "after-result": None,
+}
+
+
+@pytest.mark.parametrize("point", ASKING_POINTS)
+async def test_a_tool_that_asks_is_run_again_by_the_yes_alone(
+    point: str, pg: Postgres, survivor: Replica, client: httpx2.AsyncClient, tmp_path: Path
+):
+    unknown = ASKING_POINTS[point]
+    owner = Replica("owner", tmp_path, pg.url, outbox=survivor.outbox, lease_seconds=LEASE_S, crash_at=point)
+    try:
+        await owner.start()
+        chat = Chat(client, owner.url)
+        reading = await chat.send(ASKING)
+        if reading.whole:
+            reading = await chat.answer()
+        assert await owner.ended() == -9
+        assert reading.broken, "its client is told nothing that is not so"
+    finally:
+        owner.kill()
+    chat.base = survivor.url
+
+    async def taken_over() -> bool:
+        return not (await chat.snapshot())["live"]
+
+    await until(taken_over, LEASE_S + 2, "taken over, and on to its next rest")
+    if (await chat.snapshot())["status"] == "suspended":
+        assert (await chat.answer()).text == "All done."
+    shown = await chat.snapshot()
+    assert shown["status"] == "idle"
+    [part] = [p for p in shown["messages"][-1]["parts"] if p.get("toolCallId") == "first"]
+    told = [r["outcome"] for e in await facts.history(pg, chat.id) for r in e["body"].get("results", [])]
+    assert (part["state"], told) == (
+        ("output-error", ["unknown"]) if unknown else ("output-available", ["ok"])
+    )
+    ran = facts.outbox(survivor.outbox, chat.id)["first"]
+    assert ran <= 1 if point == "before-result" else ran == (0 if unknown else 1)
+
+
 @pytest.mark.parametrize("point", ["before-settlement", "after-settlement"])
 async def test_a_run_that_fails_is_settled_once_also_when_its_owner_dies_over_it(
     point: str, pg: Postgres, survivor: Replica, client: httpx2.AsyncClient, tmp_path: Path

@@ -11,7 +11,7 @@ from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, Tracer, get
 
 from app.agent.model import ModelFailure, ModelResponse, Usage
 from app.agent.observed import Observer
-from app.agent.tool_run import ToolResult
+from app.agent.tool_run import ApprovalRequired, ToolResult
 from app.domain.call_state import Outcome
 from app.errors import Code
 from app.metrics import Metrics
@@ -110,6 +110,15 @@ async def test_a_failure_marks_its_span_by_its_type_alone(error: BaseException):
     assert span.events == []
     assert span.attributes["error.type"] == type(error).__name__
     assert "secret" not in str(span.attributes)
+
+
+async def test_a_tool_that_asks_is_counted_and_its_span_has_not_failed():
+    recorder, metrics = Recorder(), Metrics()
+    with pytest.raises(ApprovalRequired):
+        await Observer(metrics, recorder).tool("pay", "c", says(ApprovalRequired()))
+    assert "error.type" not in recorder.spans[0].attributes
+    assert not recorder.spans[0].failed
+    assert 'agent_server_tool_seconds_count{outcome="asked",tool="pay"} 1.0' in metrics.render().decode()
 
 
 async def test_a_failed_tool_has_its_code_on_its_span_and_in_the_count():

@@ -42,7 +42,7 @@ from app.agent.model import (
 from app.agent.own import Own, own
 from app.agent.pydantic_ai_agent import served
 from app.agent.scripted import ScriptedModel
-from app.agent.tools import InvalidInput, Kind, ToolResult, run_tool
+from app.agent.tools import Asks, InvalidInput, Kind, ToolResult, run_tool
 from app.domain.call_state import Outcome
 from app.domain.history import Entry, assistant_entry, tool_entry, user_entry
 from app.errors import Code
@@ -228,22 +228,46 @@ async def test_what_a_tool_raises_is_a_failed_result():
             "retry": ModelRetry("again, please"),
             "failed": ToolFailed("no such order"),
             "bug": RuntimeError("secret"),
-            "late": ApprovalRequired(),
-            "defer": CallDeferred(),
         }[how]
 
     ours = serve(agent)
-    texts = {
-        how: (await run(ours, "fails", how=how)).value for how in ("retry", "failed", "bug", "late", "defer")
-    }
+    texts = {how: (await run(ours, "fails", how=how)).value for how in ("retry", "failed", "bug")}
     assert texts["retry"] == "again, please"
     assert texts["failed"] == "no such order"
     assert texts["bug"] == "The tool failed."
-    assert texts["late"] == texts["defer"]
-    assert "while it was running" in texts["late"]
     refused = await run(ours, "fails", how=1)
     assert (refused.outcome, refused.error_code) == (Outcome.ERROR, "tool_invalid_input")
     assert (await run(ours, "invented")).outcome is Outcome.ERROR
+
+
+async def test_a_tool_may_ask_while_it_runs():
+    agent = Agent(TestModel())
+
+    @agent.tool
+    def pay(ctx: RunContext, amount: int) -> str:
+        if amount > 100 and not ctx.tool_call_approved:
+            raise ApprovalRequired(metadata={"amount": amount})
+        return f"paid {amount}"
+
+    @agent.tool_plain
+    def transfer() -> str:
+        raise CallDeferred(metadata={"task": 1})
+
+    def careful(ctx: RunContext) -> None:
+        raise CallDeferred
+
+    agent.tool_plain(name="judged", args_validator=careful)(lambda: "never")
+    ours = serve(agent)
+    assert (await run(ours, "pay", amount=5)).value == "paid 5"
+    for name, given, kind in (
+        ("pay", {"amount": 500}, Kind.APPROVAL),
+        ("transfer", {}, Kind.CLIENT),
+        ("judged", {}, Kind.CLIENT),
+    ):
+        with pytest.raises(Asks) as asking:
+            await run(ours, name, **given)
+        assert asking.value.kind is kind
+    assert (await run(ours, "pay", replace(CALL, approved=True), amount=500)).value == "paid 500"
 
 
 async def test_a_tool_sees_its_dependencies_its_call_and_the_conversation():

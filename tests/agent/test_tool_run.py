@@ -11,6 +11,9 @@ import structlog
 
 from app.agent import tool_run
 from app.agent.tools import (
+    ApprovalRequired,
+    Asks,
+    CallDeferred,
     InvalidInput,
     Tool,
     ToolContext,
@@ -21,7 +24,7 @@ from app.agent.tools import (
     tool,
     unknown_tool,
 )
-from app.domain.call_state import Outcome
+from app.domain.call_state import CallKind, Outcome
 
 pytestmark = pytest.mark.anyio
 
@@ -106,6 +109,26 @@ async def test_a_tool_error_is_told_as_it_is_but_not_without_end():
     assert long.error_text == "é" * tool_run.MAX_PUBLIC_TEXT
     assert (await run_tool(raising(ToolError("\ud800"))[0], CONTEXT, {})).error_text == "\ufffd"
     assert (await run_tool(raising(ToolError())[0], CONTEXT, {})).error_text == "The tool failed."
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(ApprovalRequired(), CallKind.APPROVAL), (CallDeferred(), CallKind.CLIENT)]
+)
+async def test_a_tool_that_asks_has_not_failed(error, kind, logged):
+    for raiser in raising(error):
+        with pytest.raises(Asks) as asking:
+            await run_tool(raiser, CONTEXT, {})
+        assert asking.value.kind is kind
+    assert logged == []
+
+
+async def test_a_tool_that_asks_too_late_has_timed_out():
+    async def asks() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        raise ApprovalRequired
+
+    assert (await run_tool(running(asks, timeout_s=0.01), CONTEXT, {})).error_code == "tool_timeout"
 
 
 async def test_a_tool_that_hangs_times_out():

@@ -4,7 +4,7 @@
 
 ``[at NAME]`` in a scripted text, and the tool ``hold``, wait at a gate of that name, which any other chat opens with the tool
 ``let_go``: so a scenario decides how long a run runs, and not the speed of the machine. ``effects`` reads what a chat left in
-the outbox. ``sent`` tells what the model had been sent.
+the outbox. ``sent`` tells what the model had been sent. ``asks`` and ``defers`` ask while they run.
 """
 
 import json
@@ -17,7 +17,7 @@ from app.agent.model import Model, ModelEvent, ModelRequest, ModelResponse, Text
 from app.agent.scripted import ScriptedModel
 from app.domain.history import Entry, calls_of
 from tests.acceptance import scripts
-from tests.inprocess.agents import gates, hold, wait_at
+from tests.inprocess.agents import asks, defers, gates, hold, wait_at
 
 MARK = re.compile(r"\[at ([\w-]+)\]")
 
@@ -73,7 +73,7 @@ def _line(entry: Entry) -> str:
 
 
 def _served(agent: Agent, *more: Tool) -> Agent:
-    return replace(agent, model=HeldModel(agent.model), tools=(*agent.tools, hold, sent, *more))
+    return replace(agent, model=HeldModel(agent.model), tools=(*agent.tools, hold, sent, asks, defers, *more))
 
 
 _root, *_sub_agents = scripts.AGENTS

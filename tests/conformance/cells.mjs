@@ -1,6 +1,7 @@
 // The matrix: every scenario on every release, predicate and state that it applies to.
 
 import approvals from './scenarios/approvals.mjs';
+import asks, { withApprovals as asksForApprovals } from './scenarios/asks.mjs';
 import clientTools from './scenarios/client-tools.mjs';
 import counterExample from './scenarios/counter-example.mjs';
 import failures from './scenarios/failures.mjs';
@@ -18,7 +19,7 @@ import submit from './scenarios/submit.mjs';
 import turns from './scenarios/turns.mjs';
 import { hasApprovals, HOOK_VERSIONS, PREDICATES, SOME_VERSIONS, STATES, VERSIONS } from './versions.mjs';
 
-const EVERYWHERE = [turns, clientTools, waiting, requests, retry, submit, stop, history, failures, subagents, nested, counterExample];
+const EVERYWHERE = [turns, clientTools, waiting, requests, retry, submit, stop, history, failures, subagents, nested, asks, counterExample];
 const WITH_APPROVALS = [
   approvals,
   mixed,
@@ -28,6 +29,7 @@ const WITH_APPROVALS = [
   historyWithApprovals,
   subagentApprovals,
   nestedApprovals,
+  asksForApprovals,
 ];
 
 const predicatesOf = version => PREDICATES.filter(predicate => predicate !== 'approvals' || hasApprovals(version));

@@ -28,6 +28,7 @@ CALL = {
     ("answered", "begin"): "started",
     ("answered", "settle"): "settled",
     ("answered", "close"): "settled",
+    ("started", "ask"): "pending",  # a tool that asks while it runs
     ("started", "settle"): "settled",
     ("started", "close"): "settled",
 }
@@ -83,6 +84,7 @@ def test_the_guard_of_a_runs_event_is_the_states_it_may_leave(event: str, states
     [
         ("answer", {"pending"}),
         ("begin", {"ready", "answered"}),
+        ("ask", {"started"}),
         ("settle", {"ready", "answered", "started"}),
         ("close", {"ready", "pending", "answered", "started"}),
     ],
@@ -101,6 +103,10 @@ def test_what_a_person_answers_waits_and_the_rest_is_ready(kind: str, state: str
 
 def test_a_person_answers_client_calls_and_approvals() -> None:
     assert {"client", "approval"} == call_state.ANSWERABLE
+
+
+def test_only_a_tool_that_nobody_was_asked_about_may_ask_while_it_runs() -> None:
+    assert {"server"} == call_state.ASKS
 
 
 def test_each_code_of_a_call_that_the_server_closed_tells_the_model_and_the_user_what_became_of_it() -> None:

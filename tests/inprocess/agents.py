@@ -13,7 +13,7 @@ from typing import Any
 from app.agent.model import ModelEvent, ModelRequest, ModelResponse, TextDelta
 from app.agent.registry import Agent
 from app.agent.scripted import ScriptedModel
-from app.agent.tools import ToolContext, client_tool, subagent, tool
+from app.agent.tools import ApprovalRequired, CallDeferred, ToolContext, client_tool, subagent, tool
 from app.agents import outbox
 from app.agents.tools import ask_user, fail, get_location, get_weather, pick_option, publish_note, send_email
 
@@ -98,6 +98,30 @@ async def timed_email(to: str, context: ToolContext) -> str:
     return "sent"
 
 
+@tool(deadline_s=3600)
+async def asks(context: ToolContext, gate: str = "") -> str:
+    """Asks for an approval while it runs; one line in the outbox says that it went on."""
+    if not context.approved:
+        if gate:
+            await wait_at(gate)
+        raise ApprovalRequired
+    outbox.append(context, "asked", {"gate": gate})
+    return "allowed"
+
+
+@tool
+def defers(context: ToolContext) -> str:
+    """Its output comes from elsewhere."""
+    outbox.append(context, "deferred", {})
+    raise CallDeferred
+
+
+@tool(needs_approval=True)
+async def insists(context: ToolContext, on: str) -> str:
+    """Asks although it was asked for."""
+    raise ApprovalRequired if on == "approval" else CallDeferred
+
+
 timed_location = client_tool("timed_location", "A client tool with a deadline.", deadline_s=3600)
 typed_answer = client_tool(
     "typed_answer",
@@ -105,7 +129,16 @@ typed_answer = client_tool(
     output_schema={"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}},
 )
 
-_OWN: tuple[Any, ...] = (hold, nothing, guarded_hold, timed_email, timed_location, typed_answer)
+_ASKING: tuple[Any, ...] = (asks, defers, insists)
+_OWN: tuple[Any, ...] = (
+    hold,
+    nothing,
+    guarded_hold,
+    timed_email,
+    timed_location,
+    typed_answer,
+    *_ASKING,
+)
 _BUILT_IN: tuple[Any, ...] = (get_weather, fail, get_location, pick_option, send_email)
 
 model = GatedModel()

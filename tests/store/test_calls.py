@@ -167,6 +167,36 @@ async def test_a_call_begins_only_from_where_it_may(store: Store, bare, state: C
 
 
 @pytest.mark.parametrize("state", CallState)
+@pytest.mark.parametrize("kind", CallKind)
+async def test_only_a_begun_server_call_may_ask(store: Store, bare, kind: CallKind, state: CallState):
+    session, run = await a_tree(store, ("c1", kind), ("untouched", S))
+    await put_in(bare, "c1", state)
+    before = await get(store, session.id)
+    async with store.transaction() as tx:
+        asked = await calls.ask(tx, session.id, "c1", A, "asked")
+    assert asked is (kind is S and state is CallState.STARTED)
+    found = await get(store, session.id)
+    if asked:
+        assert (found.kind, found.state, found.approval_id) == (A, CallState.PENDING, "asked")
+        async with store.transaction() as tx:
+            assert await calls.pending(tx, run.id) == 1
+            assert await calls.answerable_of_batch(tx, run.id, 1) == ["c1"]
+            assert not await calls.ask(tx, session.id, "c1", C, None)
+    else:
+        assert found == before
+    assert (await get(store, session.id, "untouched")).kind is S
+
+
+async def test_a_call_whose_output_comes_from_elsewhere_is_a_clients(store: Store, bare):
+    session, _ = await a_tree(store, ("c1", S))
+    await put_in(bare, "c1", CallState.STARTED)
+    async with store.transaction() as tx:
+        assert await calls.ask(tx, session.id, "c1", C, None)
+        assert await calls.answer(tx, session.id, "c1", {"output": 1})
+    assert (await get(store, session.id)).kind is C
+
+
+@pytest.mark.parametrize("state", CallState)
 async def test_a_call_gets_one_result(store: Store, bare, state: CallState):
     session, _ = await a_tree(store, ("c1", S))
     await put_in(bare, "c1", state)
