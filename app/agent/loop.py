@@ -23,7 +23,7 @@ from app.agent.scribe import Draft, MessageTooLarge, Scribe
 from app.agent.step import CallIds, Speech, ask, exceeded
 from app.agent.surroundings import Surroundings
 from app.agent.tasks import together, watched
-from app.agent.tools import Asks, asked_again, run_tool, unknown_tool
+from app.agent.tools import Asks, asked_again, run_tool, too_large, unknown_tool
 from app.domain import frames
 from app.domain.answers import approval_id
 from app.domain.call_state import ASKS, CallKind, CallState, CloseCode, Outcome
@@ -281,6 +281,13 @@ class TreeDriver:
         return complete
 
     async def _settle_call(self, call: Call, result: Result) -> None:
+        """An output that the message cannot hold fails its own call, and not the run."""
+        try:
+            await self._commit_result(call, result)
+        except MessageTooLarge:
+            await self._commit_result(call, as_result(too_large()))
+
+    async def _commit_result(self, call: Call, result: Result) -> None:
         await self._scribe.commit(
             lambda draft: draft.result(call, result),
             lambda m: self._deps.runs.settle_call(self._tree, call, result, m),

@@ -97,10 +97,16 @@ def portable_id(call_id: str) -> str:
     return "call_" + hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:24]
 
 
+def portable_name(tool: str) -> str:
+    """A tool's name as every provider and the wire can carry it. A model may make one up, and would be refused its own
+    words for ever."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", tool)[:64] or "unnamed"
+
+
 def read_input(args: str | Mapping[str, Any] | None, *, empty: Any = None) -> Any:
     """A call's input as the model wrote it: parsed to plain JSON, or its raw text when that cannot be done. For
-    nothing at all an empty object, or ``empty``."""
-    if not args or (isinstance(args, str) and not args.strip()):
+    nothing at all, or ``null``, an empty object, or ``empty``."""
+    if not args or (isinstance(args, str) and args.strip() in ("", "null")):
         return {} if empty is None else empty
     text = args if isinstance(args, str) else json.dumps(args)
     with suppress(ValueError, RecursionError):

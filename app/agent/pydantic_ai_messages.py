@@ -23,7 +23,7 @@ from app.agent.model import (
     ToolSpec,
     Usage,
 )
-from app.agent.model_words import PDF, given_file, portable_id, read_input, result_text
+from app.agent.model_words import PDF, given_file, portable_id, portable_name, read_input, result_text
 from app.agent.plain import plain
 from app.agent.pydantic_ai_provider_tools import (
     are_paired,
@@ -31,7 +31,6 @@ from app.agent.pydantic_ai_provider_tools import (
     is_dump,
     loaded,
     shown_input,
-    shown_name,
     shown_output,
 )
 from app.domain.call_state import Outcome
@@ -139,7 +138,7 @@ class Translator:
         call = next((each for each in calls if each.tool_call_id == result.tool_call_id), None)
         if call is None:
             return []
-        name, output = shown_name(result.tool_name), shown_output(result.content)
+        name, output = portable_name(result.tool_name), shown_output(result.content)
         number = self._number(index, "provider")
         return [ProviderTool(number, result.tool_call_id, name, shown_input(call), output)]
 
@@ -152,7 +151,9 @@ class Translator:
     def _input(self, index: int, args: str | Mapping[str, Any] | None) -> ToolInputDelta:
         text = args if isinstance(args, str) else json.dumps(args) if args else ""
         call = self._calls[index]
-        return ToolInputDelta(self._number(index, "call"), text, call.tool_call_id, call.tool_name)
+        return ToolInputDelta(
+            self._number(index, "call"), text, call.tool_call_id, portable_name(call.tool_name)
+        )
 
     def _number(self, index: int, kind: str) -> int:
         return self._numbers.setdefault((index, kind), len(self._numbers))
@@ -173,8 +174,8 @@ def from_response(response: messages.ModelResponse, model: LibraryModel) -> Mode
         elif isinstance(part, messages.ThinkingPart) and (part.content or own):
             parts.append({"type": "reasoning", "text": plain(part.content)})
         elif isinstance(part, messages.ToolCallPart):
-            call = {"id": part.tool_call_id, "tool": part.tool_name, "input": read_input(part.args)}
-            parts.append({"type": "call", **call})
+            name, given = portable_name(part.tool_name), read_input(part.args)
+            parts.append({"type": "call", "id": part.tool_call_id, "tool": name, "input": given})
         elif isinstance(part, messages.FilePart):
             parts.append({"type": "file", "mediaType": part.content.media_type, "url": part.content.data_uri})
         else:

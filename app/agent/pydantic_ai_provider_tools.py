@@ -5,7 +5,6 @@ them may refuse the thoughts that led to them; so the library's dump of them rid
 another model is not told of them. The user sees one settled tool part for each, without what only the provider can read.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -43,11 +42,6 @@ def are_paired(parts: Sequence[messages.ModelResponsePart]) -> bool:
     calls = [part.tool_call_id for part in parts if isinstance(part, messages.NativeToolCallPart)]
     results = [part.tool_call_id for part in parts if isinstance(part, messages.NativeToolReturnPart)]
     return sorted(calls) == sorted(results)
-
-
-def shown_name(tool: str) -> str:
-    """A provider's name of a tool as the wire can carry it."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", tool)[:64]
 
 
 def shown_input(call: messages.NativeToolCallPart | None) -> Any:

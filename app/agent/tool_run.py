@@ -29,6 +29,7 @@ TIMED_OUT = "The tool did not answer in time."
 BAD_INPUT = "The tool was given arguments that it does not accept."
 NO_SUCH_TOOL = "There is no such tool."
 ASKED_AGAIN = "The tool asked once more for what it had been given."
+TOO_LARGE = "The tool's output was too large."
 
 
 class ToolError(Exception):
@@ -59,7 +60,8 @@ class CallDeferred(Asks):
 class ToolResult:
     """``ok``: ``value`` is the output, plain JSON. ``error``: ``value`` is the text the model reads,
     ``error_text`` the one the user reads, ``error_code`` is for the row and the log: ``tool_error``,
-    ``tool_failed``, ``tool_timeout``, ``tool_invalid_input``, ``tool_unknown`` or ``tool_asked_again``."""
+    ``tool_failed``, ``tool_timeout``, ``tool_invalid_input``, ``tool_unknown``, ``tool_asked_again``
+    or ``tool_output_too_large``."""
 
     outcome: Outcome
     value: Any
@@ -94,6 +96,11 @@ def unknown_tool() -> ToolResult:
 def asked_again() -> ToolResult:
     """The result of a call whose tool asks although it has its answer."""
     return _error("tool_asked_again", ASKED_AGAIN)
+
+
+def too_large() -> ToolResult:
+    """The result of a call whose output the message cannot hold."""
+    return _error("tool_output_too_large", TOO_LARGE)
 
 
 async def run_tool(

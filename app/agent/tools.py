@@ -45,6 +45,7 @@ from app.agent.tool_run import (
     asked_again,
     invalid_input,
     run_tool,
+    too_large,
     unknown_tool,
 )
 from app.domain.call_state import CallKind
@@ -66,6 +67,7 @@ __all__ = [
     "invalid_input",
     "run_tool",
     "subagent",
+    "too_large",
     "tool",
     "unknown_tool",
 ]

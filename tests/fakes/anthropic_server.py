@@ -258,10 +258,8 @@ def _faults_of(block: Block, role: str, signatures: set[str]) -> list[str]:
         return [f"a {kind} block of an {role}"]
     if kind == "text" and not block["text"]:
         return ["an empty text"]
-    if kind == "tool_use" and not re.fullmatch(r"[A-Za-z0-9_-]+", block["id"]):
-        return [f"the id {block['id']!r}"]
-    if kind == "tool_use" and not isinstance(block["input"], dict):
-        return ["an input that is not an object"]
+    if kind == "tool_use":
+        return _faults_of_call(block)
     if kind == "thinking" and block["signature"] not in signatures:
         return ["a thought without the signature it was given"]
     if kind == "redacted_thinking" and block["data"] not in signatures:
@@ -274,6 +272,14 @@ def _faults_of(block: Block, role: str, signatures: set[str]) -> list[str]:
             return [] if source["url"].startswith("https://") else ["a URL that is not https"]
         return [] if source["media_type"] in _MEDIA[kind] else [f"a {kind} of {source['media_type']}"]
     return []
+
+
+def _faults_of_call(block: Block) -> list[str]:
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", block["id"]):
+        return [f"the id {block['id']!r}"]
+    if not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", block["name"]):
+        return [f"the name {block['name']!r}"]
+    return [] if isinstance(block["input"], dict) else ["an input that is not an object"]
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@ forms that it does not take.
 """
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,6 +104,8 @@ def _faults_of(item: Item, given: Given) -> list[str]:
         return [] if _as_given(item, given.items[item_id]) else [f"{item_id} could not be verified"]
     if kind in ("function_call", "function_call_output") and not 0 < len(item["call_id"]) <= 64:
         return [f"the call id {item['call_id']!r}"]
+    if kind == "function_call" and not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", item["name"]):
+        return [f"the name {item['name']!r}"]
     if kind == "function_call":
         return _faults_of_arguments(item["arguments"])
     if kind == "function_call_output":
