@@ -226,20 +226,27 @@ class TreeDriver:
             else []
         )
         is_root = run.parent_run is None
-        ready = await agent.for_step(self._around.request_context(run))
-        speech = Speech(ready, self._scribe if is_root else None, self._ids, run.step + 1)
-        if is_root:
-            self._speech = speech
-        tools = [tool.spec for tool in ready.tools]
         try:
+            ready = await agent.for_step(self._around.request_context(run))
+            speech = Speech(ready, self._scribe if is_root else None, self._ids, run.step + 1)
+            if is_root:
+                self._speech = speech
+            tools = [tool.spec for tool in ready.tools]
             request = ModelRequest(ready.instructions, [*history, *results], tools, ready.settings)
             response = await self._deps.observe.model(run.agent, ask(ready.model, request, speech))
+            speech.end()
+            planned = plan(
+                run,
+                ready,
+                response,
+                batch=self._tree.batch,
+                stored_id=speech.stored_id,
+                new_id=self._deps.new_id,
+            )
         except ModelFailure as failure:
             raise RunFailed(failure.code) from failure
-        speech.end()
-        planned = plan(
-            run, ready, response, batch=self._tree.batch, stored_id=speech.stored_id, new_id=self._deps.new_id
-        )
+        except Exception as error:  # the agent's own code, and so the end of its run and of no other
+            raise RunFailed(Code.FRAMEWORK_INTERNAL_ERROR) from error
         entries = [*results, assistant_entry(planned.parts, response.provider)]
         usage = add_usage(run.usage, response, len(planned.calls))
         complete = not planned.calls

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.agent.context import RequestContext
 from app.agent.model import ModelEvent, ModelRequest, ModelResponse, TextDelta
 from app.agent.registry import Agent
 from app.agent.scripted import ScriptedModel
@@ -129,6 +130,18 @@ typed_answer = client_tool(
     output_schema={"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}},
 )
 
+class _Unruly:
+    """A model that raises what is not its to raise."""
+
+    async def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
+        yield TextDelta(0, "so far")
+        raise ValueError("a private detail of the model")
+
+
+def _no_instructions(_: RequestContext) -> str:
+    raise ValueError("a private detail of the instructions")
+
+
 _ASKING: tuple[Any, ...] = (asks, defers, insists)
 _OWN: tuple[Any, ...] = (
     hold,
@@ -144,7 +157,16 @@ _BUILT_IN: tuple[Any, ...] = (get_weather, fail, get_location, pick_option, send
 model = GatedModel()
 AGENTS = [
     Agent(
-        "tester", "Play the script.", model, (*_OWN, *_BUILT_IN, subagent("research", "A child.", "child"))
+        "tester",
+        "Play the script.",
+        model,
+        (
+            *_OWN,
+            *_BUILT_IN,
+            subagent("research", "A child.", "child"),
+            subagent("unruly", "A child whose model raises anything.", "unruly"),
+            subagent("lost", "A child whose instructions cannot be had.", "lost"),
+        ),
     ),
     Agent(
         "child",
@@ -153,6 +175,8 @@ AGENTS = [
         (*_OWN, *_BUILT_IN, ask_user, publish_note, subagent("deeper", "A grandchild.", "grandchild")),
     ),
     Agent("grandchild", "Play the script.", model, (*_OWN, *_BUILT_IN, ask_user, publish_note)),
+    Agent("unruly", "", _Unruly()),
+    Agent("lost", _no_instructions, model),
     Agent("other", "Play the script.", model, _OWN),
 ]
 

@@ -148,6 +148,18 @@ async def test_a_childs_failure_is_a_failed_result_of_the_parents_call(server: S
     assert told() == [("r", "error")]
 
 
+@pytest.mark.parametrize("tool", ["unruly", "lost"])
+async def test_what_a_childs_own_code_raises_fails_this_child_and_nobody_else(server: Server, tool: str):
+    page = Page(server)
+    await page.play(calls(call("get_location", "loc"), call(tool, "c", topic="go")), {"text": "bye"})
+    assert page.part("c")["state"] == "output-error"
+    assert [waiting["toolCallId"] for waiting in (await server.snapshot("chat"))["pending"]] == ["loc"]
+    await page.output("loc", {"lat": 1}).post()
+    assert page.text == "bye"
+    assert told() == [("loc", "ok"), ("c", "error")]
+    assert "private" not in json.dumps(await server.snapshot("chat"))
+
+
 async def test_a_childs_part_is_shown_only_when_it_is_settled(server: Server):
     page = Page(server)
     reply = await page.play(calls(research("r", calls(question("q")))))
