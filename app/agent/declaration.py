@@ -23,8 +23,9 @@ class RegistryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run may use; ``None``: no limit. ``max_tokens`` counts input and output; ``max_seconds``
-    counts running time only, not the time a run is suspended."""
+    """What one run may use, a sub-agent's by itself; ``None``: no limit. ``max_tokens`` counts input and output;
+    ``max_seconds`` counts running time only, not the time a run is suspended, and is the root's for its whole
+    tree: a sub-agent's own is not looked at."""
 
     max_steps: int | None = 32
     max_tool_calls: int | None = 200

@@ -16,9 +16,10 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 from uuid import UUID
 
+from app.agent.declaration import Agent
 from app.agent.deps import Deps, HandedOver, RunFailed
-from app.agent.model import ModelFailure, ModelRequest
-from app.agent.response import add_usage, as_result, child_run, plan, text_of
+from app.agent.model import ModelFailure, ModelRequest, ModelResponse
+from app.agent.response import Planned, add_usage, as_result, child_run, plan, text_of
 from app.agent.scribe import Draft, MessageTooLarge, Scribe
 from app.agent.step import CallIds, Speech, ask, exceeded
 from app.agent.surroundings import Surroundings
@@ -226,27 +227,7 @@ class TreeDriver:
             else []
         )
         is_root = run.parent_run is None
-        try:
-            ready = await agent.for_step(self._around.request_context(run))
-            speech = Speech(ready, self._scribe if is_root else None, self._ids, run.step + 1)
-            if is_root:
-                self._speech = speech
-            tools = [tool.spec for tool in ready.tools]
-            request = ModelRequest(ready.instructions, [*history, *results], tools, ready.settings)
-            response = await self._deps.observe.model(run.agent, ask(ready.model, request, speech))
-            speech.end()
-            planned = plan(
-                run,
-                ready,
-                response,
-                batch=self._tree.batch,
-                stored_id=speech.stored_id,
-                new_id=self._deps.new_id,
-            )
-        except ModelFailure as failure:
-            raise RunFailed(failure.code) from failure
-        except Exception as error:  # the agent's own code, and so the end of its run and of no other
-            raise RunFailed(Code.FRAMEWORK_INTERNAL_ERROR) from error
+        speech, response, planned = await self._ask(run, agent, [*history, *results])
         entries = [*results, assistant_entry(planned.parts, response.provider)]
         usage = add_usage(run.usage, response, len(planned.calls))
         complete = not planned.calls
@@ -286,6 +267,34 @@ class TreeDriver:
             self._tree.children[child.run_id] = child_run(run, child)
             self._histories[child.run_id] = [child.first]
         return complete
+
+    async def _ask(
+        self, run: Run, agent: Agent, history: Sequence[Entry]
+    ) -> tuple[Speech, ModelResponse, Planned]:
+        """One model request. Raises ``RunFailed``, also for whatever the agent's own code raises: it ends this run and no other."""
+        is_root = run.parent_run is None
+        try:
+            ready = await agent.for_step(self._around.request_context(run))
+            speech = Speech(ready, self._scribe if is_root else None, self._ids, run.step + 1)
+            if is_root:
+                self._speech = speech
+            tools = [tool.spec for tool in ready.tools]
+            request = ModelRequest(ready.instructions, history, tools, ready.settings)
+            response = await self._deps.observe.model(run.agent, ask(ready.model, request, speech))
+            speech.end()
+            planned = plan(
+                run,
+                ready,
+                response,
+                batch=self._tree.batch,
+                stored_id=speech.stored_id,
+                new_id=self._deps.new_id,
+            )
+        except ModelFailure as failure:
+            raise RunFailed(failure.code) from failure
+        except Exception as error:
+            raise RunFailed(Code.FRAMEWORK_INTERNAL_ERROR) from error
+        return speech, response, planned
 
     async def _settle_call(self, call: Call, result: Result) -> None:
         """An output that the message cannot hold fails its own call, and not the run."""

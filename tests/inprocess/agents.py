@@ -130,6 +130,7 @@ typed_answer = client_tool(
     output_schema={"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}},
 )
 
+
 class _Unruly:
     """A model that raises what is not its to raise."""
 
