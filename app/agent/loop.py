@@ -227,7 +227,7 @@ class TreeDriver:
             else []
         )
         is_root = run.parent_run is None
-        speech, response, planned = await self._ask(run, agent, [*history, *results])
+        speech, response, planned = await self._respond(run, agent, [*history, *results])
         entries = [*results, assistant_entry(planned.parts, response.provider)]
         usage = add_usage(run.usage, response, len(planned.calls))
         complete = not planned.calls
@@ -268,7 +268,7 @@ class TreeDriver:
             self._histories[child.run_id] = [child.first]
         return complete
 
-    async def _ask(
+    async def _respond(
         self, run: Run, agent: Agent, history: Sequence[Entry]
     ) -> tuple[Speech, ModelResponse, Planned]:
         """One model request. Raises ``RunFailed``, also for whatever the agent's own code raises: it ends this run and no other."""
