@@ -201,6 +201,7 @@ async def _start(
         new_id=new_id,
         outbox=settings.outbox,
         max_message_bytes=settings.max_message_bytes,
+        max_parts=settings.max_parts // 2,  # a client posts the message back, with steps of its own
         max_steps=settings.max_steps,
         observe=Observer(metrics),
     )

@@ -14,7 +14,8 @@ from app.store.framelog import FrameLog
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """``max_message_bytes``: the store's limit for one message; ``max_steps``: no agent gets more in one run."""
+    """``max_message_bytes``: the store's limit for one message; ``max_parts``: of one message, above which its tools show no more;
+    ``max_steps``: no agent gets more in one run."""
 
     runs: Runs
     leases: Leases
@@ -23,6 +24,7 @@ class Deps:
     new_id: NewId
     outbox: Path
     max_message_bytes: int
+    max_parts: int
     max_steps: int
     observe: Observer = field(default_factory=Observer)
 

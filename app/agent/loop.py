@@ -18,16 +18,18 @@ from uuid import UUID
 
 from app.agent.declaration import Agent
 from app.agent.deps import Deps, HandedOver, RunFailed
+from app.agent.emitter import Emitter
 from app.agent.model import ModelFailure, ModelRequest, ModelResponse
 from app.agent.response import Planned, add_usage, as_result, child_run, plan, text_of
 from app.agent.scribe import Draft, MessageTooLarge, Scribe
 from app.agent.step import CallIds, Speech, ask, exceeded
 from app.agent.surroundings import Surroundings
 from app.agent.tasks import together, watched
-from app.agent.tools import Asks, asked_again, run_tool, too_large, unknown_tool
+from app.agent.tools import Asks, ToolError, asked_again, run_tool, too_large, unknown_tool
 from app.domain import frames
 from app.domain.answers import approval_id
 from app.domain.call_state import ASKS, CallKind, CallState, CloseCode, Outcome
+from app.domain.frames import Chunk
 from app.domain.history import Entry, assistant_entry, calls_of
 from app.domain.results import Result, closed
 from app.domain.run_state import SETTLED, RunState
@@ -39,6 +41,8 @@ from app.sessions.runs import Message, StopRequested, Tree
 from app.store.calls import Call
 from app.store.faults import LeaseLost
 from app.store.runs import Run
+
+FULL = "The message is full: the tool cannot show more."
 
 log = get_logger(__name__)
 
@@ -60,6 +64,7 @@ class TreeDriver:
         self._ids = CallIds(tree.known_ids | {p["toolCallId"] for p in tree.parts if "toolCallId" in p})
         self._stop = asyncio.Event()
         self._draining = False
+        self._over = False  # the tree is being stopped or was lost: its tools show no more
         self._handing_over = False  # something of the tree waits for its next owner
         self._due: set[str] = set()  # begun calls whose tool this owner has yet to run
         self._histories: dict[UUID, list[Entry]] = {}
@@ -84,9 +89,7 @@ class TreeDriver:
         stop = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                work.cancel()
-                await asyncio.wait({work})
+            await self._cease(work)
             return await self._settle(RunState.STOPPED) if work.cancelled() else work.result()
         except StopRequested:
             return await self._settle(RunState.STOPPED)
@@ -95,9 +98,13 @@ class TreeDriver:
             return await self._settle(RunState.FAILED, failure.code)
         finally:
             stop.cancel()
-            if not work.done():  # we are cancelled ourselves
-                work.cancel()
-                await asyncio.wait({work})
+            await self._cease(work)  # we may be cancelled ourselves
+
+    async def _cease(self, work: asyncio.Task[RunState]) -> None:
+        if not work.done():
+            self._over = True
+            work.cancel()
+            await asyncio.wait({work})
 
     async def _work(self) -> RunState:
         agent = self._deps.registry.get(self._tree.root.agent)
@@ -172,20 +179,22 @@ class TreeDriver:
         if tool is None:
             await self._settle_call(call, as_result(unknown_tool()))
             return
-        context = self._around.tool_context(
-            run, call, await self._history_of(run), lambda text: self._progress(call, "progress", text)
-        )
-        running = run_tool(tool, context, call.input)
+        under = self._around.root_call_of(call)
+        emitter = Emitter(call.call_id, self._show, under=(under.call_id, under.tool))
         try:
+            context = self._around.tool_context(run, call, await self._history_of(run), emitter)
+            running = run_tool(tool, context, call.input)
             result = await self._deps.observe.tool(call.tool, call.call_id, running)
         except Asks as asking:
             if call.kind in ASKS:
-                await self._ask(call, asking.kind)
+                await self._ask_person(call, asking.kind)
                 return
             result = asked_again()
+        finally:
+            emitter.close()
         await self._settle_call(call, as_result(result))
 
-    async def _ask(self, call: Call, kind: CallKind) -> None:
+    async def _ask_person(self, call: Call, kind: CallKind) -> None:
         """The tool has begun and asks: its call waits, and the tree with it once nothing executes."""
         asked = approval_id(call.root_run, self._deps.new_id()) if kind is CallKind.APPROVAL else None
         await self._scribe.commit(
@@ -371,7 +380,20 @@ class TreeDriver:
             self._histories[run.id] = await self._deps.runs.history(self._tree, run)
         return self._histories[run.id]
 
+    def _show(self, chunk: Chunk) -> None:
+        """What a tool shows: at once, and stored with the next commit. Raises ``ToolError`` when the message is full."""
+        if self._over:
+            return
+        fold = self._scribe.fold
+        if (
+            len(fold.parts) >= self._deps.max_parts
+            and not chunk.get("transient")
+            and not fold.shown_by(chunk)
+        ):
+            raise ToolError(FULL)
+        self._scribe.write(lambda draft: draft.show(chunk))
+
     def _progress(self, call: Call, status: str, text: str) -> None:
-        """Transient: what a sub-agent or a tool does meanwhile, under the root's own call."""
+        """Transient: what a sub-agent does meanwhile, under the root's own call."""
         shown_as = self._around.root_call_of(call)
         self._scribe.say(frames.subagent_progress(shown_as.call_id, shown_as.tool, status, text[:1000]))

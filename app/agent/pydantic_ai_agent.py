@@ -17,6 +17,7 @@ the agent's own machinery but one call at a time.
 ``ModelRetry``, ``ToolFailed``, refused arguments     a failed result that the model reads, and no end of
                                                       the run: our limits bound the tries, not ``retries``
 any other exception                                   a failed result with one fixed sentence
+data and source chunks in ``ToolReturn.metadata``     shown on the page (the library's Vercel adapter's way)
 a structured output                                   ends the run; the user reads it as JSON text
 ====================================================  ==================================================
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from app.agent.pydantic_ai_agent import Driver
 
 NOT_YET = "Not taken: other tools were called in the same response. Call it again, alone, when you have their results."
+CHUNKS = "pydantic_ai.ui.vercel_ai.response_types"
 NO_CALLS: frozenset[str] = frozenset()
 
 Run = AgentRun[Any, Any]
@@ -99,7 +100,30 @@ async def run_call(driver: "Driver", name: str, context: ToolContext, arguments:
             raise ToolError(error.message) from error
         except ValidationError as error:
             raise refusal(error) from None
-    return output.return_value if isinstance(output, messages.ToolReturn) else output
+    if not isinstance(output, messages.ToolReturn):
+        return output
+    _show(context, output.metadata)
+    return output.return_value
+
+
+def _show(context: ToolContext, metadata: object) -> None:
+    """What a tool returns for the page, as the library's own Vercel adapter takes it: data and source chunks in the metadata."""
+    listed = isinstance(metadata, list | tuple)
+    for item in cast("Sequence[object]", metadata) if listed else (metadata,):
+        if not any(kind.__module__ == CHUNKS for kind in type(item).__mro__):
+            continue
+        chunk = cast("Any", item).model_dump(by_alias=True, exclude_none=True)
+        match chunk["type"].partition("-"):
+            case ("data", _, name):
+                context.data(name, chunk["data"], id=chunk.get("id"), transient=chunk.get("transient", False))
+            case ("source", _, "url"):
+                context.source_url(chunk["url"], chunk.get("title"), id=chunk["sourceId"])
+            case ("source", _, "document"):
+                context.source_document(
+                    chunk["mediaType"], chunk["title"], chunk.get("filename"), id=chunk["sourceId"]
+                )
+            case _:
+                pass
 
 
 def _before(context: ToolContext) -> list[Entry]:

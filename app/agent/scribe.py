@@ -33,12 +33,9 @@ class MessageTooLarge(Exception):
 class Draft:
     """What one commit adds to the message. ``frames`` are numbered but not shown yet."""
 
-    def __init__(
-        self, fold: MessageFold, *, run_id: Any, seq: int, epoch: int, in_step: bool, fresh: bool
-    ) -> None:
+    def __init__(self, fold: MessageFold, *, run_id: Any, seq: int, epoch: int, in_step: bool) -> None:
         self.frames: list[Frame] = []
         self.in_step = in_step
-        self.fresh = fresh
         self.fold = fold
         self._run_id = run_id
         self._seq = seq
@@ -48,6 +45,14 @@ class Draft:
         for chunk in chunks:
             self.fold.apply(chunk)
             self._number(chunk)
+
+    def show(self, chunk: Chunk) -> None:
+        """What a tool shows, inside a step. A source that the message holds already is not said again."""
+        if chunk["type"].startswith("source-") and self.fold.shown_by(chunk) is not None:
+            return
+        if not chunk.get("transient"):
+            self.ensure_step()
+        self.say(chunk)
 
     def result(self, call: Call, result: Result) -> None:
         """Shows a call's result, when the message shows the call at all."""
@@ -69,7 +74,7 @@ class Draft:
 
     def open_step(self) -> None:
         """From here on a step is open and empty."""
-        if self.in_step and not self.fresh:
+        if self.in_step and not self.fold.ends_in_empty_step:
             self.say(frames.FINISH_STEP)
         self.ensure_step()
 
@@ -84,12 +89,8 @@ class Draft:
 
     def _number(self, chunk: Chunk) -> None:
         kind: str = chunk["type"]
-        if kind == "start-step":
-            self.in_step, self.fresh = True, True
-        elif kind == "finish-step":
-            self.in_step = False
-        elif not (kind.startswith("tool-output") or chunk.get("transient")):
-            self.fresh = False
+        if kind in ("start-step", "finish-step"):
+            self.in_step = kind == "start-step"
         self.frames.append(Frame.of(self._seq + len(self.frames) + 1, self._epoch, chunk))
 
 
@@ -100,7 +101,6 @@ class Scribe:
         self.fold = fold
         self._feed = feed
         self._in_step = in_step
-        self._fresh = in_step and bool(fold.parts) and fold.parts[-1]["type"] == "step-start"
         self._max_bytes = max_bytes
         self._committed = fold.stored()
         self._lock = asyncio.Lock()
@@ -185,9 +185,8 @@ class Scribe:
             seq=feed.last_seq,
             epoch=feed.epoch,
             in_step=self._in_step,
-            fresh=self._fresh,
         )
 
     def _show(self, draft: Draft) -> None:
-        self._in_step, self._fresh = draft.in_step, draft.fresh
+        self._in_step = draft.in_step
         self._feed.publish(draft.frames)

@@ -1,14 +1,11 @@
 """What a tree's own rows say of its surroundings: which agent drives a run, which tool a call names, what these are told."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import orjson
+from collections.abc import Sequence
 
 from app.agent.context import RequestContext, ToolContext
 from app.agent.declaration import Agent
 from app.agent.deps import Deps, RunFailed
-from app.agent.plain import plain
+from app.agent.emitter import Emitter
 from app.agent.tools import Tool
 from app.domain.call_state import CallKind
 from app.domain.history import Entry
@@ -50,15 +47,8 @@ class Surroundings:
         session = self._tree.session
         return RequestContext(session.owner, session.chat_id, str(run.id), self._tree.root.request or {})
 
-    def tool_context(
-        self, run: Run, call: Call, history: Sequence[Entry], progress: Callable[[str], None]
-    ) -> ToolContext:
-        """``progress`` takes a tool's word as text: a text as it is, anything else as JSON."""
+    def tool_context(self, run: Run, call: Call, history: Sequence[Entry], emitter: Emitter) -> ToolContext:
         about = self.request_context(run)
-
-        def emit(value: Any) -> None:
-            progress(value if isinstance(value, str) else orjson.dumps(plain(value)).decode())
-
         return ToolContext(
             owner=about.owner,
             session_id=about.session_id,
@@ -66,7 +56,7 @@ class Surroundings:
             request=about.request,
             call_id=call.call_id,
             outbox=self._deps.outbox,
-            emit=emit,
+            emitter=emitter,
             approved=call.kind is CallKind.APPROVAL,
             history=history,
         )

@@ -12,12 +12,11 @@ public text if it raised ``ToolError`` and one fixed sentence otherwise. Only th
 itself passes through.
 """
 
-import asyncio
 import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack, cast, overload
 
 from pydantic import BaseModel
@@ -217,10 +216,9 @@ def _from_function(fn: Callable[..., Any], options: Options) -> Tool:
 
     async def run(context: ToolContext, stored: dict[str, Any]) -> Any:
         arguments = shape.arguments(stored)
-        threaded = not inspect.iscoroutinefunction(fn)
         if context_name is not None:
-            arguments[context_name] = _for_a_thread(context) if threaded else context
-        if not threaded:
+            arguments[context_name] = context
+        if inspect.iscoroutinefunction(fn):
             return await fn(**arguments)
         result = await in_thread(functools.partial(fn, **arguments))
         return await result if inspect.isawaitable(result) else result
@@ -228,12 +226,6 @@ def _from_function(fn: Callable[..., Any], options: Options) -> Tool:
     declared: Options = {"name": fn.__name__, "description": summary_of(inspect.getdoc(fn) or ""), **options}
     run_here = None if declared.get("client") else run
     return Tool(input_schema=shape.schema, shape=shape, run=run_here, **declared)
-
-
-def _for_a_thread(context: ToolContext) -> ToolContext:
-    """The same context, whose ``emit`` may be called outside of the loop's thread."""
-    loop = asyncio.get_running_loop()
-    return replace(context, emit=functools.partial(loop.call_soon_threadsafe, context.emit))
 
 
 def client_tool(

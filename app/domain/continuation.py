@@ -5,13 +5,14 @@ client that asks already shows of it (``Posted``). The result is the continuatio
 run's content, or B, a step that ends the client's own.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, cast
 
 from app.domain.decision import Table
 from app.domain.run_state import LIVE, RunState
+from app.domain.ui_message import identity
 
 
 class Progress(StrEnum):
@@ -29,7 +30,7 @@ class Progress(StrEnum):
 
 class Posted(StrEnum):
     AT_BATCH = "at_batch"
-    """The continued message is the run's, and nothing but step starts and data parts follows the step that holds the batch."""
+    """The continued message is the run's, and only step starts, data parts and sources follow the step that holds the batch."""
     BEYOND = "beyond"
     """The continued message is the run's, and already holds content after the batch."""
     ELSEWHERE = "elsewhere"
@@ -98,15 +99,35 @@ def progress(view: BatchView) -> Progress:
     return Progress.PENDING if view.pending else Progress.EXECUTING
 
 
-def calls_in(parts: Sequence[Any], *, asked: bool = False) -> frozenset[str]:
-    """The ids of the calls that a posted message shows; ``asked``: only of those it shows with an approval."""
-    held: set[str] = set()
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a posted message shows already. ``calls``: their ids, ``asked``: of those it shows with an approval; ``shown``: its data
+    and sources, ``identity`` → the part."""
+
+    calls: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
+    shown: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict[Any, Any])
+
+    def lacks(self, part: Mapping[str, Any]) -> bool:
+        """Whether a stored part is a source that this message does not show, or data that it shows otherwise or not at all."""
+        key = identity(part)
+        held = self.shown.get(key) if key is not None else None
+        return key is not None and (held is None or held.get("data") != part.get("data"))
+
+
+def held_in(parts: Sequence[Any]) -> Held:
+    calls: set[str] = set()
+    asked: set[str] = set()
+    shown: dict[tuple[str, str], Mapping[str, Any]] = {}
     for part in parts:
-        shown = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
-        call_id: Any = shown.get("toolCallId")
-        if isinstance(call_id, str) and (not asked or "approval" in shown):
-            held.add(call_id)
-    return frozenset(held)
+        fields = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
+        if isinstance(call_id := fields.get("toolCallId"), str):
+            calls.add(call_id)
+            if "approval" in fields:
+                asked.add(call_id)
+        if isinstance(fields.get("type"), str) and (key := identity(fields)) is not None:
+            shown[key] = fields
+    return Held(frozenset(calls), frozenset(asked), shown)
 
 
 def posted(parts: Sequence[Any], *, batch: Collection[str], is_runs_message: bool) -> Posted:
@@ -125,5 +146,5 @@ def posted(parts: Sequence[Any], *, batch: Collection[str], is_runs_message: boo
     if "step-start" not in after:
         return Posted.AT_BATCH
     beyond = after[after.index("step-start") :]
-    content = [kind for kind in beyond if kind != "step-start" and not kind.startswith("data-")]
+    content = [kind for kind in beyond if kind != "step-start" and not kind.startswith(("data-", "source-"))]
     return Posted.BEYOND if content else Posted.AT_BATCH

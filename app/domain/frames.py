@@ -3,6 +3,7 @@
 No nulls for optional keys, ``input`` and ``output`` always present, bare steps and endings, static tool parts only.
 """
 
+import re
 from typing import Any
 
 Chunk = dict[str, Any]
@@ -14,6 +15,10 @@ ABORT: Chunk = {"type": "abort"}
 
 # The chunk types that end a stream's content; one of them, then `[DONE]`, ends every whole stream.
 ENDINGS = frozenset({"finish", "abort", "error"})
+
+
+_DATA_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_OUR_DATA = frozenset({"resume-rejected", "tool-output-elsewhere", "subagent"})
 
 
 def start(message_id: str, metadata: dict[str, Any] | None = None) -> Chunk:
@@ -59,6 +64,25 @@ def file(media_type: str, url: str) -> Chunk:
     return {"type": "file", "mediaType": media_type, "url": url}
 
 
+def source_url(source_id: str, url: str, title: str | None = None) -> Chunk:
+    chunk: Chunk = {"type": "source-url", "sourceId": source_id, "url": url}
+    if title is not None:
+        chunk["title"] = title
+    return chunk
+
+
+def source_document(source_id: str, media_type: str, title: str, filename: str | None = None) -> Chunk:
+    chunk: Chunk = {
+        "type": "source-document",
+        "sourceId": source_id,
+        "mediaType": media_type,
+        "title": title,
+    }
+    if filename is not None:
+        chunk["filename"] = filename
+    return chunk
+
+
 def tool_input_start(call_id: str, tool: str) -> Chunk:
     return {"type": "tool-input-start", "toolCallId": call_id, "toolName": tool}
 
@@ -96,6 +120,11 @@ def tool_output_error(call_id: str, text: str, *, flagged: bool | None = None) -
 
 def tool_output_denied(call_id: str) -> Chunk:
     return {"type": "tool-output-denied", "toolCallId": call_id}
+
+
+def is_data_name(name: object) -> bool:
+    """Whether an agent may send data parts of this name; those that mean something to this server are not its own."""
+    return isinstance(name, str) and bool(_DATA_NAME.fullmatch(name)) and name not in _OUR_DATA
 
 
 def data(name: str, value: Any, *, transient: bool = False, part_id: str | None = None) -> Chunk:

@@ -96,14 +96,7 @@ class MessageFold:
         if chunk.get("transient"):
             return
         part = {key: value for key, value in chunk.items() if key != "transient"}
-        known = next(
-            (
-                p
-                for p in self.parts
-                if p["type"] == chunk["type"] and "id" in chunk and p.get("id") == chunk["id"]
-            ),
-            None,
-        )
+        known = self.shown_by(chunk)
         if known is None:
             self.parts.append(part)
         else:
@@ -112,6 +105,15 @@ class MessageFold:
     def call(self, call_id: str) -> Part | None:
         """The tool part of a call, or ``None``."""
         return next((part for part in self.parts if part.get("toolCallId") == call_id), None)
+
+    def shown_by(self, chunk: Chunk) -> Part | None:
+        """The part that a data or source chunk has written before, under the same id."""
+        key = identity(chunk)
+        return next((part for part in self.parts if identity(part) == key), None) if key is not None else None
+
+    @property
+    def ends_in_empty_step(self) -> bool:
+        return bool(self.parts) and self.parts[-1]["type"] == "step-start"
 
     def respond(self, call_id: str, approval: Mapping[str, Any]) -> None:
         """Writes an approval's decision: ``{"approved", "reason"?}``. No chunk can say this to a client."""
@@ -149,6 +151,14 @@ class MessageFold:
     def stored(self) -> list[Part]:
         """A copy of the parts fit to be stored: nothing in it is still open."""
         return list(_settled(self.parts))
+
+
+def identity(part: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What tells a ``data-*`` part or a source from all others of its message: (type, id); ``None`` for one without an id, and for
+    every other kind of part. The same for the chunk that writes it."""
+    kind: str = part["type"]
+    key = "id" if kind.startswith("data-") else "sourceId" if kind.startswith("source-") else ""
+    return (kind, part[key]) if isinstance(part.get(key), str) else None
 
 
 def _settled(parts: Sequence[Part]) -> Iterator[Part]:

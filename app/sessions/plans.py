@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
-from app.domain.continuation import Continuation
+from app.domain.continuation import Continuation, Held
 
 
 class Mode(StrEnum):
@@ -18,8 +18,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """Stream a run. ``batch``: the answered batch's calls; ``held``: the calls that the posted message shows already, ``asked``:
-    those of them that it shows with their approval.
+    """Stream a run. ``batch``: the answered batch's calls; ``held``: what the posted message shows already.
 
     ``continued``: the id of the message that the client appends to (A's prefix repeats it); ``None`` for a new or replayed one.
     ``rejected``: (call, reason) pairs that ride along."""
@@ -28,8 +27,7 @@ class Attach:
     message_id: str
     mode: Mode = Mode.FULL
     batch: tuple[str, ...] = ()
-    held: frozenset[str] = frozenset()
-    asked: frozenset[str] = frozenset()
+    held: Held = field(default_factory=Held)
     continued: str | None = None
     rejected: tuple[tuple[str, str], ...] = ()
     continuation: Continuation | None = None

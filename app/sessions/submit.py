@@ -28,7 +28,7 @@ from app.domain.continuation import (
     BatchView,
     Continuation,
     Wire,
-    calls_in,
+    held_in,
     posted,
     progress,
 )
@@ -230,8 +230,7 @@ class Submitter:
                 message_id,
                 Mode.DEFERRED if continuation is Continuation.DEFERRED else Mode.AFTER_BATCH,
                 batch=newest.view.calls,
-                held=calls_in(continued.parts),
-                asked=calls_in(continued.parts, asked=True),
+                held=held_in(continued.parts),
                 continued=message_id,
                 rejected=rejected,
                 continuation=continuation,

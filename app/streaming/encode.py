@@ -4,6 +4,7 @@
   that writes: without it a client whose state copies messages never sees the new step and sends the same answer for ever.
 - Joins: a replay and the frames after it may disagree about an open step; the stream the client gets never does.
 - A result for a call that this client does not hold comes with its input: a bare one would end the client's stream in an error.
+- A source comes once: no chunk replaces one that the client holds, so it is left out.
 - Endings: what is open is closed, and no last step is left that satisfies a stock predicate.
 """
 
@@ -12,11 +13,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from app.domain import frames
 from app.domain.frames import ENDINGS, Chunk
 from app.domain.grammar import Place, StreamState
-from app.domain.ui_message import Part
+from app.domain.ui_message import Part, identity
 
 
 class Encoder:
-    """``continued``: the message that the client appends to, ``None`` for a whole one. ``held``: the calls that its message shows.
+    """``continued``: whether the client appends to a message that it holds. ``held``: the calls that this shows; ``shown``: its data
+    and sources, by ``identity``.
 
     ``aside``: chunks that ride inside the first step (rejections). ``part_of`` finds a call's part in the run's message."""
 
@@ -26,6 +28,7 @@ class Encoder:
         *,
         continued: bool = False,
         held: Collection[str] = (),
+        shown: Collection[tuple[str, str]] = (),
         aside: Sequence[Chunk] = (),
         part_of: Callable[[str], Part | None] = lambda _: None,
     ) -> None:
@@ -34,6 +37,7 @@ class Encoder:
         self._state = StreamState()
         self._stepped = False
         self._held = set(held)
+        self._shown = shown
         self._continued = continued
         self._part_of = part_of
 
@@ -49,6 +53,8 @@ class Encoder:
         kind: str = chunk["type"]
         if kind in ENDINGS:
             yield from self._ending(chunk)
+            return
+        if kind.startswith("source-") and identity(chunk) in self._shown:
             return
         in_step = self._state.place is Place.STEP
         if kind == "start-step":

@@ -105,7 +105,8 @@ class Tail:
             encoder = Encoder(
                 attach.continued or view.message_id,
                 continued=attach.continued is not None,
-                held=attach.held,
+                held=attach.held.calls,
+                shown=attach.held.shown,
                 aside=aside,
                 part_of=parts.get,
             )
@@ -193,9 +194,7 @@ def _unseen(view: RunView, attach: Attach) -> Iterator[Chunk]:
     """The batch's step may hold results that this client has missed, while the run's next step is still to come: they ride in it."""
     first, following = steps_after(view.parts, attach.batch)
     if attach.mode is Mode.AFTER_BATCH and following == len(view.parts):
-        for part in view.parts[first:following]:
-            if is_call(part) and part["toolCallId"] in attach.held:
-                yield from result_of(part, replayed=False)
+        yield from _missed(view, attach, first, following)
 
 
 def _stored(view: RunView, attach: Attach) -> Iterator[Chunk]:
@@ -207,20 +206,29 @@ def _stored(view: RunView, attach: Attach) -> Iterator[Chunk]:
     if attach.mode is Mode.AFTER_BATCH and following == len(view.parts):
         return  # the batch goes on with the frames after the watermark
     yield frames.START_STEP
-    for index in range(first, following):
-        part = view.parts[index]
-        if not is_call(part):
-            continue
-        if part["toolCallId"] in attach.held:
-            yield from result_of(part, replayed=False)
-            if part["state"] == "approval-requested" and part["toolCallId"] not in attach.asked:
-                yield frames.tool_approval_request(part["toolCallId"], part["approval"]["id"])
-        elif attach.mode is Mode.DEFERRED:
-            yield from replay_part(view, part, f"r{index}")
+    yield from _missed(view, attach, first, following)
     rest = replay(view, following)
     if attach.mode is Mode.AFTER_BATCH:
         next(rest)  # its own first start-step leads the results
     yield from rest
+
+
+def _missed(view: RunView, attach: Attach, first: int, following: int) -> Iterator[Chunk]:
+    """What this client may lack of the steps that it shows: results of the batch's step (``first`` to ``following``), and data and
+    sources, which any step may have been given since."""
+    for index, part in enumerate(view.parts[:following]):
+        if is_call(part):
+            if index < first:
+                continue
+            call_id, goes_on = part["toolCallId"], attach.mode is Mode.DEFERRED
+            if call_id in attach.held.calls:
+                yield from result_of(part, replayed=False)
+                if goes_on and part["state"] == "approval-requested" and call_id not in attach.held.asked:
+                    yield frames.tool_approval_request(call_id, part["approval"]["id"])
+            elif goes_on:
+                yield from replay_part(view, part, f"r{index}")
+        elif attach.held.lacks(part):
+            yield from replay_part(view, part, f"r{index}")
 
 
 async def _after(

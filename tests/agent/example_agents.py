@@ -47,7 +47,8 @@ async def refund(number: str, amount: int, context: ToolContext) -> str:
     """
     if number not in ORDERS.get(context.owner, {}):
         raise ToolError(f"There is no order {number}.")  # the model and the user read this text, and no other
-    context.emit(f"refunding {amount} for {number}")
+    context.emit(f"refunding {amount} for {number}")  # progress, for whoever watches
+    context.data("refund", {"number": number, "amount": amount}, id=number)  # a part of the message
     return f"refunded {amount}"
 
 

@@ -185,6 +185,8 @@ async def test_a_declared_agent_has_its_context_tools_and_approvals_that_depend_
     assert [page.part(call)["state"] for call in ("c3", "c6")] == ["approval-requested"] * 2
     transient = [frame for frame in reply.frames if frame.get("transient")]
     assert any("refunding 40 for A1" in json.dumps(frame) for frame in transient)
+    told = [part for part in page.last["parts"] if part["type"] == "data-refund"]
+    assert told == [{"type": "data-refund", "id": "A1", "data": {"number": "A1", "amount": 40}}]
 
     # The server of the notes has ended with the replica, and is started again for the approved call.
     provider.replies.append(fake.answer("All done."))

@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from app.agent import tool_run
+from app.agent.emitter import Emitter
 from app.agent.tools import (
     ApprovalRequired,
     Asks,
@@ -203,19 +204,25 @@ def test_the_model_reads_more_of_a_refusal_than_the_user():
     assert unknown_tool().error_code == "tool_unknown"
 
 
-async def test_progress_is_told_in_the_loops_thread_wherever_the_tool_runs():
+async def test_what_a_tool_shows_is_told_in_the_loops_thread_wherever_the_tool_runs():
     told: list[tuple[Any, bool]] = []
 
-    def emit(progress: Any) -> None:
-        told.append((progress, threading.current_thread() is threading.main_thread()))
+    def say(chunk: dict[str, Any]) -> None:
+        told.append((chunk["data"], threading.current_thread() is threading.main_thread()))
 
     async def async_(context: ToolContext) -> None:
-        context.emit({"step": 1})
+        context.data("step", 1)
 
     def sync(context: ToolContext) -> None:
-        context.emit({"step": 2})
+        context.data("step", 2)
 
-    context = ToolContext("ada", "chat", "run", {}, "call", Path("unused"), emit)
-    await run_tool(running(async_), context, {})
-    await run_tool(running(sync), context, {})
-    assert told == [({"step": 1}, True), ({"step": 2}, True)]
+    async def elsewhere(context: ToolContext) -> None:
+        await asyncio.to_thread(context.data, "step", 3)
+
+    for fn in (async_, sync, elsewhere):
+        emitter = Emitter("call", say)
+        result = await run_tool(
+            running(fn), ToolContext("ada", "chat", "run", {}, "call", Path("unused"), emitter), {}
+        )
+        assert result.outcome is Outcome.OK
+    assert told == [(1, True), (2, True), (3, True)]

@@ -4,7 +4,8 @@
 
 ``[at NAME]`` in a scripted text, and the tool ``hold``, wait at a gate of that name, which any other chat opens with the tool
 ``let_go``: so a scenario decides how long a run runs, and not the speed of the machine. ``effects`` reads what a chat left in
-the outbox. ``sent`` tells what the model had been sent. ``asks`` and ``defers`` ask while they run.
+the outbox. ``sent`` tells what the model had been sent. ``asks`` and ``defers`` ask while they run, ``show`` shows data parts and
+sources on the page.
 """
 
 import json
@@ -17,7 +18,7 @@ from app.agent.model import Model, ModelEvent, ModelRequest, ModelResponse, Text
 from app.agent.scripted import ScriptedModel
 from app.domain.history import Entry, calls_of
 from tests.acceptance import scripts
-from tests.inprocess.agents import asks, defers, gates, hold, wait_at
+from tests.inprocess.agents import asks, defers, gates, hold, show, wait_at
 
 MARK = re.compile(r"\[at ([\w-]+)\]")
 
@@ -73,7 +74,8 @@ def _line(entry: Entry) -> str:
 
 
 def _served(agent: Agent, *more: Tool) -> Agent:
-    return replace(agent, model=HeldModel(agent.model), tools=(*agent.tools, hold, sent, asks, defers, *more))
+    tools = (*agent.tools, hold, sent, asks, defers, show, *more)
+    return replace(agent, model=HeldModel(agent.model), tools=tools)
 
 
 _root, *_sub_agents = scripts.AGENTS

@@ -13,13 +13,29 @@ import refusedApprovals from './scenarios/refused-approvals.mjs';
 import { waiting, waitingForApproval } from './scenarios/reload.mjs';
 import requests, { withApprovals as requestsWithApprovals } from './scenarios/requests.mjs';
 import retry from './scenarios/retry.mjs';
+import shown from './scenarios/shown.mjs';
 import stop from './scenarios/stop.mjs';
 import subagents, { withApprovals as subagentApprovals } from './scenarios/subagents.mjs';
 import submit from './scenarios/submit.mjs';
 import turns from './scenarios/turns.mjs';
 import { hasApprovals, HOOK_VERSIONS, PREDICATES, SOME_VERSIONS, STATES, VERSIONS } from './versions.mjs';
 
-const EVERYWHERE = [turns, clientTools, waiting, requests, retry, submit, stop, history, failures, subagents, nested, asks, counterExample];
+const EVERYWHERE = [
+  turns,
+  clientTools,
+  waiting,
+  requests,
+  retry,
+  submit,
+  stop,
+  history,
+  failures,
+  shown,
+  subagents,
+  nested,
+  asks,
+  counterExample,
+];
 const WITH_APPROVALS = [
   approvals,
   mixed,

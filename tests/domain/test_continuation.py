@@ -11,6 +11,7 @@ from app.domain.continuation import (
     Posted,
     Progress,
     Wire,
+    held_in,
     posted,
     progress,
 )
@@ -85,6 +86,8 @@ def test_progress(seen: BatchView, expected: str) -> None:
 STEP = {"type": "step-start"}
 TEXT = {"type": "text", "text": "…"}
 NOTE = {"type": "data-tool-output-elsewhere", "data": {}}
+CHART = {"type": "data-chart", "id": "one", "data": {"n": 1}}
+SOURCE = {"type": "source-url", "sourceId": "s1", "url": "https://a.example"}
 
 
 def tool(call_id: object) -> dict[str, Any]:
@@ -102,6 +105,9 @@ def tool(call_id: object) -> dict[str, Any]:
             [STEP, tool("c1"), STEP, NOTE, STEP, NOTE], "at_batch", id="two harmless answers with data"
         ),
         pytest.param([STEP, tool("c1"), NOTE], "at_batch", id="data in the same step"),
+        pytest.param(
+            [STEP, tool("c1"), STEP, CHART, SOURCE], "at_batch", id="a later step with what a tool showed"
+        ),
         pytest.param([STEP, tool("c1"), STEP, TEXT], "beyond", id="a later step with text"),
         pytest.param([STEP, tool("c1"), STEP, NOTE, tool("s1")], "beyond", id="a later step with a tool"),
         pytest.param([STEP, tool("c1"), STEP, STEP, TEXT], "beyond", id="content after an empty step"),
@@ -126,3 +132,42 @@ def test_what_the_continued_message_shows_of_the_batch(parts: list[Any], expecte
 
 def test_another_runs_message_shows_nothing_of_the_batch_whatever_it_holds() -> None:
     assert posted([STEP, tool("c1")], batch=("c1",), is_runs_message=False) is Posted.ELSEWHERE
+
+
+# --- what it holds of it ----------------------------------------------------------------------------------------------------
+
+
+def test_the_calls_that_a_message_shows() -> None:
+    assert held_in([STEP, tool("c1"), TEXT, tool(["c2"]), None, tool("c3")]).calls == {"c1", "c3"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "stored", "lacks"),
+    [
+        pytest.param([CHART], CHART, False, id="the same data"),
+        pytest.param(
+            [{**CHART, "data": {"n": 1.0}}], CHART, False, id="the same number as a browser spells it"
+        ),
+        pytest.param([{**CHART, "data": {"n": 2}}], CHART, True, id="data with another value"),
+        pytest.param([{**CHART, "id": "two"}], CHART, True, id="data under another id"),
+        pytest.param([{**CHART, "type": "data-note"}], CHART, True, id="data of another name"),
+        pytest.param([{**CHART, "id": 1}, {**CHART, "id": []}], CHART, True, id="data under ids of no kind"),
+        pytest.param([{"type": ["data-chart"], "id": "one"}], CHART, True, id="a part of no kind"),
+        pytest.param([], CHART, True, id="no data"),
+        pytest.param([SOURCE], SOURCE, False, id="the same source"),
+        pytest.param(
+            [{**SOURCE, "url": "https://edited.example"}], SOURCE, False, id="a source that was edited"
+        ),
+        pytest.param([{**SOURCE, "sourceId": "s2"}], SOURCE, True, id="another source"),
+        pytest.param([], SOURCE, True, id="no source"),
+        pytest.param(
+            [], {"type": "data-chart", "data": 1}, False, id="data without an id cannot be told apart"
+        ),
+        pytest.param([], TEXT, False, id="a text is no such part"),
+        pytest.param([], STEP, False, id="a step is no such part"),
+    ],
+)
+def test_what_a_message_lacks_of_data_and_sources(
+    shown: list[dict[str, Any]], stored: dict[str, Any], lacks: bool
+) -> None:
+    assert held_in([STEP, *shown]).lacks(stored) is lacks

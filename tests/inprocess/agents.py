@@ -7,6 +7,7 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from app.agent.scripted import ScriptedModel
 from app.agent.tools import ApprovalRequired, CallDeferred, ToolContext, client_tool, subagent, tool
 from app.agents import outbox
 from app.agents.tools import ask_user, fail, get_location, get_weather, pick_option, publish_note, send_email
+from tests.inprocess.showing import show_all
 
 
 @dataclass
@@ -123,6 +125,62 @@ async def insists(context: ToolContext, on: str) -> str:
     raise ApprovalRequired if on == "approval" else CallDeferred
 
 
+@tool
+async def show(
+    what: list[dict[str, Any]], context: ToolContext, gate: str = "", then: list[dict[str, Any]] | None = None
+) -> str:
+    """Shows things, waits at a gate when there is one, and shows what then follows."""
+    show_all(context, what)
+    if gate:
+        await wait_at(gate)
+    show_all(context, then or [])
+    return "shown"
+
+
+@tool
+def show_in_thread(what: list[dict[str, Any]], context: ToolContext) -> str:
+    """Shows things from a thread of its own."""
+    show_all(context, what)
+    return "shown"
+
+
+@tool(retry_safe=True)
+async def show_again(what: list[dict[str, Any]], gate: str, context: ToolContext) -> str:
+    """Shows things; may be run again."""
+    show_all(context, what)
+    await wait_at(gate)
+    return "shown"
+
+
+@tool(needs_approval=True)
+async def show_approved(what: list[dict[str, Any]], context: ToolContext) -> str:
+    """Shows things once it is approved."""
+    show_all(context, what)
+    return "shown"
+
+
+@tool
+async def show_for_ever(context: ToolContext, stored: bool = True) -> str:
+    """Shows more and more, and does not mind what becomes of it."""
+    number = 0
+    while True:
+        context.data("more", "x" * 1000, id=f"{number}", transient=not stored)
+        number += 1
+        if number % 100 == 0:
+            await asyncio.sleep(0)
+
+
+@tool(timeout_s=0.2)
+async def show_too_late(what: list[dict[str, Any]], gate: str, context: ToolContext) -> str:
+    """Shows things when its call is over, and nobody waits for it any more."""
+    while not gates[gate].opened.is_set():
+        with suppress(asyncio.CancelledError):
+            await wait_at(gate)
+    show_all(context, what)
+    gates[f"{gate}_over"].reached.set()
+    return "shown"
+
+
 timed_location = client_tool("timed_location", "A client tool with a deadline.", deadline_s=3600)
 typed_answer = client_tool(
     "typed_answer",
@@ -144,6 +202,7 @@ def _no_instructions(_: RequestContext) -> str:
 
 
 _ASKING: tuple[Any, ...] = (asks, defers, insists)
+_SHOWING: tuple[Any, ...] = (show, show_in_thread, show_again, show_approved, show_for_ever, show_too_late)
 _OWN: tuple[Any, ...] = (
     hold,
     nothing,
@@ -152,6 +211,7 @@ _OWN: tuple[Any, ...] = (
     timed_location,
     typed_answer,
     *_ASKING,
+    *_SHOWING,
 )
 _BUILT_IN: tuple[Any, ...] = (get_weather, fail, get_location, pick_option, send_email)
 

@@ -167,6 +167,12 @@ def _fold(messages: list[dict[str, Any]], frame: dict[str, Any]) -> None:
     elif kind.startswith("tool-"):
         _fold_call(parts, frame)
     elif kind.startswith("data-") and not frame.get("transient"):
+        known = [p for p in parts if "id" in frame and (p["type"], p.get("id")) == (kind, frame["id"])]
+        if known:
+            known[0]["data"] = frame["data"]
+        else:
+            parts.append(dict(frame))
+    elif kind.startswith("source-"):
         parts.append(dict(frame))
 
 

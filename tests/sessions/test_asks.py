@@ -5,6 +5,7 @@ import json
 import pytest
 
 from app.domain.call_state import CLOSED, CloseCode
+from app.domain.continuation import Held
 from app.sessions.plans import Attach, Mode
 from tests.inprocess.agents import gates, told
 from tests.inprocess.chat import Page, call, calls, continues, is_harmless, mail, refusal, script
@@ -150,7 +151,7 @@ async def test_a_client_that_is_attached_just_after_it_asked_is_asked_once(serve
     page = Page(server)
     both = calls(call("get_location", "loc"), call("asks", "a"))
     await page.play(both, {"text": "bye"})
-    held = frozenset({"loc", "a"})
+    held = Held(frozenset({"loc", "a"}), frozenset(asked))
     [row] = await server.sql("select id, message from run")
     attach = Attach(
         row["id"],
@@ -158,7 +159,6 @@ async def test_a_client_that_is_attached_just_after_it_asked_is_asked_once(serve
         Mode.DEFERRED,
         batch=("loc", "a"),
         held=held,
-        asked=frozenset(asked),
         continued=row["message"],
     )
     stream = await server.running.tail.open(attach)
