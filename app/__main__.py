@@ -33,12 +33,13 @@ class _Server(uvicorn.Server):
             await super().shutdown(sockets)
 
 
-def _no_destroyed_streams(record: logging.LogRecord) -> bool:
-    """A destroyed stream is raised through the server on purpose, and has its own line already."""
+def _not_said_already(record: logging.LogRecord) -> bool:
+    """What has a line of ours: a destroyed stream, which is raised through the server on purpose, and a start that failed, whose
+    traceback is its text."""
     from app.streaming.tail import StreamDestroyed
 
     error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, StreamDestroyed)
+    return not isinstance(error, StreamDestroyed) and not record.getMessage().startswith("Traceback ")
 
 
 def serve(settings: Settings) -> int:
@@ -49,7 +50,7 @@ def serve(settings: Settings) -> int:
     _can_bind(settings.host, settings.port)
     if settings.database_url is not None:
         asyncio.run(_reach(settings.database_url.get_secret_value()))
-    logging.getLogger("uvicorn.error").addFilter(_no_destroyed_streams)
+    logging.getLogger("uvicorn.error").addFilter(_not_said_already)
     config = uvicorn.Config(
         app,
         host=settings.host,

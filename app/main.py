@@ -131,7 +131,7 @@ def create_app(
     authenticate = authenticator(settings)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+    async def opened(app: FastAPI) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
             url = settings.database_url.get_secret_value() if settings.database_url is not None else None
             alone = False
@@ -149,6 +149,15 @@ def create_app(
             if alone:  # the folder's last server was killed: nobody waits for its leases
                 await running.leases.lapse_all()
             yield
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        try:
+            async with opened(app):
+                yield
+        except Exception as error:  # the server above would say it as a traceback
+            log.error("server.failed", exc_info=error)
+            raise
 
     app = FastAPI(
         title="agent-server",

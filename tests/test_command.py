@@ -1,3 +1,4 @@
+import json
 import os
 import socket
 import subprocess
@@ -62,3 +63,28 @@ def test_a_setting_with_a_typing_error_is_one_line_that_names_the_nearest() -> N
     assert ended.returncode == 2
     assert "AGENT_SERVER_PORT" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_start_that_fails_is_told_by_its_causes_and_no_traceback(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENT_SERVER_")}
+    environment.pop("DATABASE_URL", None)
+    (tmp_path / "data").write_text("a file where the folder should be")
+    environment |= {
+        "AGENT_SERVER_PORT": "0",
+        "AGENT_SERVER_DATA_DIR": str(tmp_path / "data"),
+        "AGENT_SERVER_LOG_FORMAT": "json",
+    }
+    ended = subprocess.run(
+        [sys.executable, "-m", "app", "serve"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode != 0
+    (line,) = [
+        found for each in ended.stdout.splitlines() if (found := json.loads(each))["event"] == "server.failed"
+    ]
+    assert line["causes"]
+    assert "Traceback" not in ended.stdout + ended.stderr
