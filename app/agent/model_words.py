@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from app.agent.plain import plain
@@ -47,29 +47,62 @@ _FETCHES: dict[str, frozenset[str]] = {
 }
 _READS_ANYTHING = frozenset({"GoogleModel"})
 _HTTPS_ONLY = frozenset({"AnthropicModel"})
+_MAX_URL = 8192
 
 
-def given_file(part: Mapping[str, Any], *, adapter: str) -> bytes | str | None:
-    """How a file part is given to a model: its bytes, ``None`` for its URL as it is, or a text in its place.
+class Inline(NamedTuple):
+    """A file that is given as its bytes."""
 
-    Nothing is ever fetched from here. A kind of file that a provider refuses would make it refuse every later
-    turn of the chat too, so it is told of the file instead."""
-    url, media_type = part["url"], part["mediaType"]
+    data: bytes
+    media_type: str
+
+
+def given_file(part: Mapping[str, Any], *, adapter: str) -> Inline | str | None:
+    """How a file part is given to a model: inline, ``None`` for its URL as it is, or a text in its place.
+
+    Nothing is ever fetched from here. A file that a provider refuses would make it refuse every later turn of the chat
+    too, so one of a kind that it does not take, or that is not what it says it is, is told of instead."""
+    url, media_type = part.get("url", ""), media_type_of(part)
     named = f" called {part['filename']}" if part.get("filename") else ""
     remote = _is_remote(url)
-    fetched = adapter not in _HTTPS_ONLY or url.lower().startswith("https:")
+    fetched = adapter not in _HTTPS_ONLY or url[:6].lower() == "https:"
     if remote and fetched and media_type in _FETCHES.get(adapter, ()):
         return None
     data = _data_of(url)
-    if data is not None and (media_type.startswith("text/") or media_type in _TEXTS):
-        return f"[The user attached a file{named} ({media_type}):]\n{data.decode('utf-8', 'replace')}"
-    if data is not None and (adapter in _READS_ANYTHING or media_type in IMAGES or media_type == PDF):
-        return data
+    if data and (media_type.startswith("text/") or media_type in _TEXTS):
+        return f"[The user attached a file{named} ({media_type}):]\n{_decoded(data, url)}"
+    seen = _seen_type(data or b"")
+    if data and seen and (media_type in IMAGES or media_type == PDF):
+        return Inline(data, seen)
+    if data and adapter in _READS_ANYTHING:
+        return Inline(data, media_type)
     where = f": {url}" if remote else ""
     return f"[The user attached a file{named} ({media_type}) that cannot be opened here{where}]"
 
 
+def media_type_of(part: Mapping[str, Any]) -> str:
+    """A file part's media type, without its parameters."""
+    return str(part["mediaType"]).partition(";")[0].strip().lower()
+
+
+_BEGINNINGS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"%PDF-", PDF),
+)
+
+
+def _seen_type(data: bytes) -> str | None:
+    """What a file is by its first bytes; ``None`` for what no provider takes inline."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for beginning, kind in _BEGINNINGS if data.startswith(beginning)), None)
+
+
 def _is_remote(url: str) -> bool:
+    if len(url) > _MAX_URL:  # a data URL; the parser keeps what it has parsed
+        return False
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -88,6 +121,15 @@ def _data_of(url: str) -> bytes | None:
         return base64.b64decode(unquote_to_bytes(body), validate=True)
     except binascii.Error:
         return None
+
+
+def _decoded(data: bytes, url: str) -> str:
+    """A text file, in the charset that its data URL names."""
+    named = re.search(r";charset=([\w.:-]{1,40})", url.partition(",")[0], re.IGNORECASE)
+    try:
+        return data.decode(named.group(1) if named else "utf-8", "replace")
+    except (LookupError, ValueError):
+        return data.decode("utf-8", "replace")
 
 
 def portable_id(call_id: str) -> str:

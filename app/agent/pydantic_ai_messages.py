@@ -1,5 +1,5 @@
-"""Between the library's words and ours: its events and responses as the port's, our history as its messages, its
-errors as codes. Shared by the adapter for models and the one for whole agents.
+"""Between the library's words and ours: its events and responses as the port's, our history as its messages. Shared
+by the adapter for models and the one for whole agents.
 """
 
 import json
@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import pydantic_ai
-from pydantic_ai import exceptions, messages
+from pydantic_ai import messages
 from pydantic_ai.models import Model as LibraryModel
-from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.tools import ToolDefinition
 
 from app.agent.model import (
     ModelEvent,
-    ModelFailure,
     ModelResponse,
     ProviderTool,
     ReasoningDelta,
@@ -23,8 +21,17 @@ from app.agent.model import (
     ToolSpec,
     Usage,
 )
-from app.agent.model_words import PDF, given_file, portable_id, portable_name, read_input, result_text
+from app.agent.model_words import (
+    PDF,
+    given_file,
+    media_type_of,
+    portable_id,
+    portable_name,
+    read_input,
+    result_text,
+)
 from app.agent.plain import plain
+from app.agent.pydantic_ai_failures import innermost
 from app.agent.pydantic_ai_provider_tools import (
     are_paired,
     dumped,
@@ -34,64 +41,7 @@ from app.agent.pydantic_ai_provider_tools import (
     shown_output,
 )
 from app.domain.call_state import Outcome
-from app.domain.history import Entry
-from app.errors import Code
-
-# --- failures
-# -----------------------------------------------------------------------------------------------------
-
-# The first row whose type fits decides.
-_CODES: tuple[tuple[type[Exception], Code], ...] = (
-    (exceptions.ModelRateLimitError, Code.PROVIDER_RATE_LIMITED),
-    (exceptions.ModelQuotaExceededError, Code.PROVIDER_RATE_LIMITED),
-    (exceptions.ModelAuthenticationError, Code.PROVIDER_AUTH),
-    (exceptions.ModelContextWindowExceededError, Code.PROVIDER_CONTEXT_TOO_LONG),
-    (exceptions.ContentFilterError, Code.PROVIDER_CONTENT_FILTERED),
-    (exceptions.ModelTimeoutError, Code.PROVIDER_TIMEOUT),
-    (exceptions.ModelRequestTimeout, Code.PROVIDER_TIMEOUT),
-    (exceptions.ModelConnectionError, Code.PROVIDER_UNAVAILABLE),
-    (exceptions.ModelUnavailableError, Code.PROVIDER_UNAVAILABLE),
-    (exceptions.ModelServerError, Code.PROVIDER_UNAVAILABLE),
-    (TimeoutError, Code.PROVIDER_TIMEOUT),
-    (OSError, Code.PROVIDER_UNAVAILABLE),
-)
-
-
-def classified(error: Exception) -> tuple[Code, float | None]:
-    while isinstance(error, ExceptionGroup):
-        error = cast("ExceptionGroup[Exception]", error).exceptions[-1]
-    told = error if isinstance(error, exceptions.ModelAPIError) else None
-    if told is not None and told.provider_error_code in ("content_filter", "content_policy_violation"):
-        return Code.PROVIDER_CONTENT_FILTERED, None
-    for kind, code in _CODES:
-        if isinstance(error, kind):
-            return code, told.retry_after if told is not None else None
-    # An error of no known kind: the provider's own, if it sent one in the stream; else something unreadable.
-    return Code.PROVIDER_UNAVAILABLE if told and told.in_stream else Code.PROVIDER_BAD_RESPONSE, None
-
-
-def refuse_unfinished(response: messages.ModelResponse, model: LibraryModel) -> None:
-    """Raises ``ModelFailure`` for a response that is not a whole answer."""
-    reason, raw = response.finish_reason, (response.provider_details or {}).get("finish_reason")
-    if reason == "content_filter":
-        raise ModelFailure(Code.PROVIDER_CONTENT_FILTERED)
-    # Of a reason that never came the library's chat completions make a "stop"; the raw one shows it.
-    chat = any(kind.__name__ == "OpenAIChatModel" for kind in type(_innermost(model)).__mro__)
-    invented = chat and reason == "stop" and raw is None
-    missing = (reason is None or invented) and _innermost(model).system not in ("function", "test")
-    calls = [part for part in response.parts if isinstance(part, messages.ToolCallPart)]
-    thought = all(isinstance(part, messages.ThinkingPart) for part in response.parts)
-    unsaid = thought or any(isinstance(read_input(call.args, empty=""), str) for call in calls)
-    if missing or (reason == "length" and unsaid) or reason == "error" or response.state != "complete":
-        raise ModelFailure(Code.PROVIDER_BAD_RESPONSE)
-
-
-def _innermost(model: LibraryModel) -> LibraryModel:
-    """The model that speaks to the provider, under the library's wrappers."""
-    while isinstance(model, WrapperModel):
-        model = model.wrapped
-    return model
-
+from app.domain.history import NOTHING_SAID, Entry
 
 # --- what comes back
 # ---------------------------------------------------------------------------------------------
@@ -195,7 +145,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 def _maker(model: LibraryModel) -> str:
     """Who made a response: the provider's other API, or other model, may refuse its details."""
-    return f"{model.system}/{type(_innermost(model)).__name__}/{model.model_name}"
+    return f"{model.system}/{type(innermost(model)).__name__}/{model.model_name}"
 
 
 # --- what is sent
@@ -215,7 +165,8 @@ def to_messages(
     for entry in history:
         if entry["role"] == "user":
             content = [_user_content(part, model) for part in entry["parts"]]
-            sent.append(messages.ModelRequest([messages.UserPromptPart(content)]))
+            said = [item for item in content if not isinstance(item, str) or item.strip()]
+            sent.append(messages.ModelRequest([messages.UserPromptPart(said or [NOTHING_SAID])]))
         elif entry["role"] == "tool":
             sent.append(messages.ModelRequest([_tool_return(result, rename) for result in entry["results"]]))
         else:
@@ -260,7 +211,9 @@ def _response_parts(
             parts.append(details)
             continue
         part = next(said)
-        if part["type"] == "text" and part["text"]:
+        if part["type"] == "text" and (
+            part["text"].strip() or details
+        ):  # nothing but spaces would be refused
             parts.append(messages.TextPart(part["text"], **details))
         elif part["type"] == "reasoning" and details:  # without its signature no provider wants it back
             parts.append(messages.ThinkingPart(part["text"], **details))
@@ -286,10 +239,11 @@ def _tool_return(result: Mapping[str, Any], rename: Callable[[str], str]) -> mes
 def _user_content(part: Mapping[str, Any], model: LibraryModel) -> messages.UserContent:
     if part["type"] == "text":
         return part["text"]
-    given = given_file(part, adapter=type(_innermost(model)).__name__)
+    given = given_file(part, adapter=type(innermost(model)).__name__)
     if isinstance(given, str):
         return given
     if given is not None:
-        return messages.BinaryContent(given, media_type=part["mediaType"])
-    kind = messages.DocumentUrl if part["mediaType"] == PDF else messages.ImageUrl
-    return kind(part["url"], media_type=part["mediaType"])
+        return messages.BinaryContent(given.data, media_type=given.media_type)
+    media_type = media_type_of(part)
+    kind = messages.DocumentUrl if media_type == PDF else messages.ImageUrl
+    return kind(part["url"], media_type=media_type)

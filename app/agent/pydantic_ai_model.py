@@ -21,11 +21,10 @@ from pydantic_ai.models import ModelRequestParameters, infer_model
 from pydantic_ai.settings import ModelSettings
 
 from app.agent.model import ModelEvent, ModelFailure, ModelRequest, ModelResponse
+from app.agent.pydantic_ai_failures import classified, refuse_unfinished
 from app.agent.pydantic_ai_messages import (
     Translator,
-    classified,
     from_response,
-    refuse_unfinished,
     to_messages,
     tool_definition,
 )

@@ -30,7 +30,8 @@ from app.agent.model import (
 )
 from app.agent.plain import plain
 from app.agent.pydantic_ai_calls import Run, begun, manager_of, tools_of
-from app.agent.pydantic_ai_messages import Translator, classified, from_response, refuse_unfinished
+from app.agent.pydantic_ai_failures import classified, refuse_unfinished
+from app.agent.pydantic_ai_messages import Translator, from_response
 from app.agent.tools import Tool
 from app.errors import Code
 

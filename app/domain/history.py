@@ -27,6 +27,9 @@ VERSION = 1
 
 Entry = dict[str, Any]
 
+NOTHING_SAID = "(an empty message)"
+"""What a model reads of a user message with nothing in it: providers refuse one without text."""
+
 
 def user_entry(parts: Sequence[dict[str, Any]]) -> Entry:
     return {"v": VERSION, "role": "user", "parts": list(parts)}

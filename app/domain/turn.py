@@ -11,7 +11,7 @@ from typing import Any, cast
 from unicodedata import category
 
 from app.domain.answers import Answer, answers_in, first_of_each_call
-from app.domain.history import Entry, user_entry
+from app.domain.history import NOTHING_SAID, Entry, user_entry
 
 MAX_ID_LENGTH = 256
 SUBMIT_MESSAGE, REGENERATE_MESSAGE = "submit-message", "regenerate-message"
@@ -165,5 +165,5 @@ def user_history(parts: Sequence[Mapping[str, Any]]) -> Entry:
         if part["type"] == "text" and part["text"]:
             kept.append({"type": "text", "text": part["text"]})
         elif part["type"] == "file":
-            kept.append({key: part[key] for key in ("type", "mediaType", "url", "filename") if part.get(key)})
-    return user_entry(kept or [{"type": "text", "text": "(an empty message)"}])
+            kept.append({key: part[key] for key in ("type", "mediaType", "url", "filename") if key in part})
+    return user_entry(kept or [{"type": "text", "text": NOTHING_SAID}])

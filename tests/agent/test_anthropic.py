@@ -110,7 +110,7 @@ async def test_files_go_in_the_form_that_is_taken(server, model):
         (PNG, "image/png"),
         ("https://example.com/cat.png", "image/png"),
         ("https://example.com/a.pdf", "application/pdf"),
-        ("data:application/pdf;base64,aGk=", "application/pdf"),
+        ("data:application/pdf;base64,JVBERi0xLjQ=", "application/pdf"),
         ("data:text/csv;base64,aGk=", "text/csv"),
         ("data:application/zip;base64,aGk=", "application/zip"),
         ("http://10.0.0.1/internal", "text/html"),

@@ -366,7 +366,7 @@ async def test_every_provider_can_be_sent_a_whole_history(server, monkeypatch, n
     parts = [
         {"type": "file", "url": PNG, "mediaType": "image/png"},
         {"type": "file", "url": "https://example.com/a.pdf", "mediaType": "application/pdf"},
-        {"type": "file", "url": "data:application/pdf;base64,aGk=", "mediaType": "application/pdf"},
+        {"type": "file", "url": "data:application/pdf;base64,JVBERi0xLjQ=", "mediaType": "application/pdf"},
         {"type": "file", "url": "data:text/csv,a", "mediaType": "text/csv"},
         {"type": "file", "url": "data:application/zip,a", "mediaType": "application/zip"},
     ]

@@ -229,8 +229,6 @@ def faults_of(body: dict[str, Any], signatures: set[str]) -> list[str]:
         blocks: list[Block] = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if set(message) != {"role", "content"} or not blocks:
             faults.append(f"message {number} is not a role and a content")
-        if number and message["role"] == body["messages"][number - 1]["role"]:
-            faults.append(f"message {number} has the role of the one before")
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
         if sorted(results) != sorted(waiting):
             faults.append(f"message {number} has results for {results} and not for {waiting}")
@@ -256,8 +254,8 @@ def _faults_of(block: Block, role: str, signatures: set[str]) -> list[str]:
         return [f"a {kind} block of a {role}"]
     if kind in ("image", "document", "tool_result") and role != "user":
         return [f"a {kind} block of an {role}"]
-    if kind == "text" and not block["text"]:
-        return ["an empty text"]
+    if kind == "text" and not block["text"].strip():
+        return ["text content blocks must contain non-whitespace text"]
     if kind == "tool_use":
         return _faults_of_call(block)
     if kind == "thinking" and block["signature"] not in signatures:

@@ -147,7 +147,7 @@ def _faults_of_message(item: Item) -> list[str]:
             )
         elif part["type"] == "input_image":
             url = str(part.get("image_url"))
-            form = url.startswith(("https://", "http://")) or _inlined(url, "image/")
+            form = url[:8].lower().startswith(("https://", "http://")) or _inlined(url, "image/")
             faults += [] if form else [f"an image at {url[:40]!r}"]
         elif part["type"] == "input_file" and "file_data" in part:
             whole = part.get("filename") and _inlined(part["file_data"], "application/pdf")
