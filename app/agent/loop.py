@@ -123,7 +123,7 @@ class TreeDriver:
 
     async def _go_on(self) -> RunState:
         await self._recover()
-        if any(c.batch < self._tree.batch and not c.drained for c in self._tree.calls.values()):
+        if self._tree.claimed_by_answers:
             await self._drain_batch(self._tree.calls)
         while not await self._advance(self._tree.root):
             if await self._suspend_point():

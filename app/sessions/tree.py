@@ -41,6 +41,15 @@ class Tree:
     def unsettled(self) -> list[Call]:
         return [c for c in self.calls.values() if c.state is not CallState.SETTLED]
 
+    @property
+    def claimed_by_answers(self) -> bool:
+        """Whether the batch whose last answer claimed the tree is still to be drained. Calls of sub-agents say nothing of it:
+        nobody answers them, and one of an earlier batch goes on beside what is asked in this one."""
+        return any(
+            call.batch < self.batch and not call.drained and call.kind is not CallKind.SUBAGENT
+            for call in self.calls.values()
+        )
+
     def take_answers(self, fresh: Mapping[str, Call]) -> "Batch":
         """The complete batch, with the answers that other transactions have stored (``fresh``: the rows as they are now)."""
         batch = Batch([], [], [])

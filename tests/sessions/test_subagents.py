@@ -117,6 +117,29 @@ async def test_a_tree_that_loses_its_owner_goes_on_from_its_last_commit(server: 
     assert page.text == "bye"
 
 
+@pytest.mark.parametrize("levels", [1, 2])
+async def test_a_child_that_asks_again_beside_a_tool_whose_owner_is_lost_can_still_be_answered(
+    server: Server, levels: int
+):
+    """Its parent's call is of an earlier batch than the one that waits, and is answered by nobody."""
+    page = Page(server)
+    steps = (calls(question("q1")), calls(question("q2"), call("hold", "h", gate="g")), {"text": "found"})
+    deep = calls(research("d", *steps, tool="deeper"))
+    child = research("r", *steps) if levels == 1 else research("r", deep, {"text": "found"})
+    await page.play(calls(child), {"text": "bye"})
+    reply = await page.output("q1", "yes").open()
+    await gates["g"].reached.wait()
+    await server.crash()
+    await server.quiet("chat")
+    await reply.exchange.leave()
+    snapshot = await page.reload()
+    assert [waiting["toolCallId"] for waiting in snapshot["pending"]] == ["q2"]
+    assert page.last["parts"][-1].get("toolCallId") == "q2", "no step was begun that nobody needs"
+    assert continues(await page.output("q2", "yes").post(), page.last["id"])
+    assert page.part("r")["output"] == "found"
+    assert page.text == "bye"
+
+
 async def test_a_child_works_beside_the_roots_own_tools(server: Server):
     page = Page(server)
     both = calls(call("hold", "h", gate="tool"), research("r", {"text": "[at child] found"}))
