@@ -227,7 +227,7 @@ class TreeDriver:
     async def _model_step(self, run: Run) -> bool:
         """One model request and its commit. ``True``: the response made no calls, so the run is complete."""
         agent = self._around.agent_of(run)
-        if exceeded(agent.limits, run, self._deps.max_steps):
+        if exceeded(agent.limits, run, self._deps.max_steps, self._around.depth_of(run)):
             raise RunFailed(Code.RUN_LIMIT_EXCEEDED)
         history = await self._history_of(run)
         results = (

@@ -31,6 +31,7 @@ from app.store.transaction import in_transaction
 RETRIES = 2
 MAX_RETRY_AFTER_S = 10.0
 IDLE_TIMEOUT_S = 180.0
+MAX_DEPTH = 10  # of sub-agents under sub-agents: each has limits of its own, so that nothing else ends a circle of them
 MAX_CALL_ID = 200
 _AGAIN = frozenset({Code.PROVIDER_RATE_LIMITED, Code.PROVIDER_UNAVAILABLE, Code.PROVIDER_TIMEOUT})
 CUT = "Not finished: the answer was cut off."
@@ -147,13 +148,14 @@ class Speech:
             self._scribe.say(chunk)
 
 
-def exceeded(limits: Limits, run: Run, max_steps: int) -> bool:
-    """Whether the run may not send another request. ``max_steps`` is the server's own limit."""
+def exceeded(limits: Limits, run: Run, max_steps: int, depth: int) -> bool:
+    """Whether the run may not send another request. ``max_steps`` is the server's own limit; ``depth`` is a root's 0."""
     usage = run.usage or {}
     steps = max_steps if limits.max_steps is None else min(limits.max_steps, max_steps)
     tokens = usage.get("inputTokens", 0) + usage.get("outputTokens", 0)
     over_calls = limits.max_tool_calls is not None and usage.get("toolCalls", 0) > limits.max_tool_calls
-    return run.step >= steps or over_calls or (limits.max_tokens is not None and tokens > limits.max_tokens)
+    over_tokens = limits.max_tokens is not None and tokens > limits.max_tokens
+    return run.step >= steps or over_calls or over_tokens or depth > MAX_DEPTH
 
 
 async def ask(

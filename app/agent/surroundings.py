@@ -37,6 +37,14 @@ class Surroundings:
         agent = self._deps.registry.get(self._run_of(call).agent)
         return agent.tool(call.tool) if agent is not None else None
 
+    def depth_of(self, run: Run) -> int:
+        """How many runs there are above this one."""
+        depth = 0
+        while run.parent_run is not None:
+            run = self._tree.children.get(run.parent_run, self._tree.root)
+            depth += 1
+        return depth
+
     def root_call_of(self, call: Call) -> Call:
         """The root's own call under which this one came to be."""
         while call.run_id != self._tree.root.id:

@@ -13,6 +13,7 @@ from typing import Any
 
 from app.agent.context import RequestContext
 from app.agent.model import ModelEvent, ModelRequest, ModelResponse, TextDelta
+from app.agent.present_turn import present_turn
 from app.agent.registry import Agent
 from app.agent.scripted import ScriptedModel
 from app.agent.tools import ApprovalRequired, CallDeferred, ToolContext, client_tool, subagent, tool
@@ -197,6 +198,16 @@ class _Unruly:
         raise ValueError("a private detail of the model")
 
 
+class _Endless:
+    """A model that delegates whatever it is asked."""
+
+    async def step(self, request: ModelRequest) -> AsyncGenerator[ModelEvent | ModelResponse, None]:
+        turn = present_turn(request.history)
+        delegated = {"type": "call", "id": "e", "tool": "endless", "input": {"topic": turn.text}}
+        outcomes = [result["outcome"] for result in turn.results]
+        yield ModelResponse([{"type": "text", "text": f"was told {outcomes}"}] if outcomes else [delegated])
+
+
 def _no_instructions(_: RequestContext) -> str:
     raise ValueError("a private detail of the instructions")
 
@@ -227,6 +238,7 @@ AGENTS = [
             subagent("research", "A child.", "child"),
             subagent("unruly", "A child whose model raises anything.", "unruly"),
             subagent("lost", "A child whose instructions cannot be had.", "lost"),
+            subagent("endless", "A child that asks another one like itself.", "endless"),
         ),
     ),
     Agent(
@@ -238,6 +250,7 @@ AGENTS = [
     Agent("grandchild", "Play the script.", model, (*_OWN, *_BUILT_IN, ask_user, publish_note)),
     Agent("unruly", "", _Unruly()),
     Agent("lost", _no_instructions, model),
+    Agent("endless", "", _Endless(), [subagent("endless", "One more.", "endless")]),
     Agent("other", "Play the script.", model, _OWN),
 ]
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from app.agent.step import MAX_DEPTH
 from app.domain.call_state import CLOSED, CloseCode
 from tests.inprocess.agents import asked, gates, told
 from tests.inprocess.chat import Page, call, calls, continues, is_harmless, mail, refusal, script
@@ -181,6 +182,20 @@ async def test_what_a_childs_own_code_raises_fails_this_child_and_nobody_else(se
     assert page.text == "bye"
     assert told() == [("loc", "ok"), ("c", "error")]
     assert "private" not in json.dumps(await server.snapshot("chat"))
+
+
+async def test_children_that_delegate_for_ever_end_at_a_depth_and_the_root_goes_on(server: Server):
+    page = Page(server)
+    await page.play(calls(call("endless", "e", topic="go")), {"text": "bye"})
+    assert page.part("e")["output"] == "was told ['ok']"
+    assert page.text == "bye"
+    ended = await server.sql(
+        "select state, error_code from run where parent_run is not null order by created_at"
+    )
+    assert [(row["state"], row["error_code"]) for row in ended] == [
+        *[("completed", None)] * MAX_DEPTH,
+        ("failed", "run_limit_exceeded"),
+    ]
 
 
 async def test_a_childs_part_is_shown_only_when_it_is_settled(server: Server):
