@@ -13,7 +13,19 @@ from uuid import uuid4
 import httpx2
 import orjson
 
-from tests.acceptance.scripts import call, calls, email, location, noting, script, slowly, text
+from tests.acceptance.scripts import (
+    call,
+    calls,
+    email,
+    location,
+    noting,
+    publishing,
+    question,
+    research,
+    script,
+    slowly,
+    text,
+)
 from tests.acceptance.talk import Chat, Live, answered
 
 STUCK_S = 90.0
@@ -61,15 +73,18 @@ class Person:
 
     def _script(self) -> str:
         n, chance = self.turns, self._random.random
-        child = script(
-            calls(call("search_notes", f"{n}q", query="tea"), call("ask_user", f"{n}u", question="?")),
-            text("Tea."),
-        )
+        third = research(f"{n}d", calls(publishing(f"{n}p"), question(f"{n}v")), text("Deep."), tool="deeper")
+        searching = calls(call("search_notes", f"{n}q", query="tea"), question(f"{n}u"))
         some = [
             [noting(f"{n}n"), location(f"{n}l")],
             [email(f"{n}e"), location(f"{n}l"), noting(f"{n}n")],
             [call("slow", f"{n}s", ms=300), noting(f"{n}n")],
-            [call("research", f"{n}r", topic=child), email(f"{n}e")],
+            [research(f"{n}r", searching, text("Tea.")), email(f"{n}e")],
+            [research(f"{n}r", calls(noting(f"{n}n"), third), searching), location(f"{n}l")],
+            [
+                research(f"{n}r", calls(third)),
+                research(f"{n}x", calls(noting(f"{n}n")), text("I", error="context")),
+            ],
             [email(f"{n}e"), email(f"{n}f")],
         ]
         made = self._random.choice(some)
