@@ -1,6 +1,7 @@
 """The owner of a tree of three levels is killed: its calls are answered elsewhere, and each child goes on from its last commit."""
 
 import asyncio
+import signal
 from itertools import permutations, product
 from typing import Any
 
@@ -176,6 +177,42 @@ async def test_a_tool_of_the_third_level_dies_with_the_owner_while_the_levels_ab
             },
             effects={"p1", "n1", "n2", "n3"},
         )
+
+
+ASKING_AGAIN = script(
+    calls(
+        research(
+            "r",
+            calls(question("q1")),
+            calls(question("q2"), call("slow", "slow", ms=60_000)),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_child_that_asks_again_is_answered_after_its_owner_is_killed_or_drained(
+    number: signal.Signals, replicas: Replicas, pg: Postgres, client: httpx2.AsyncClient
+):
+    owner, heir = _pair(replicas)
+    await asyncio.gather(owner.start(drain_seconds=1), heir.start())
+    chat = Chat(client, owner.url)
+    assert (await chat.send(ASKING_AGAIN)).ending == "finish"
+    await _answer(chat, "q1")
+    async with chat.resuming() as live:
+        while (await live.until("data-subagent"))["data"]["status"] != "progress":
+            pass
+    await owner.terminate(number)
+    chat.base = heir.url
+
+    async def waits() -> bool:
+        return (await chat.snapshot())["status"] == "suspended"
+
+    await until(waits, LEASE_S + 10, "taken over, and on to its next rest")
+    await _answer(chat, "q2")
+    await _idle(chat)
+    results = {"r": {"q1": "ok", "q2": "ok", "slow": "unknown"}}
+    await _assert_whole(pg, chat, heir, results=results, effects=set())
 
 
 FAILING = script(
