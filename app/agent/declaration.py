@@ -7,11 +7,13 @@ functions of the request's context are called, the toolsets are asked for their 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from app.agent.context import RequestContext
 from app.agent.model import Model
+from app.agent.output import NAME as OUTPUT
+from app.agent.output import Judged, Output, OutputDeclaration, output_from
 from app.agent.tools import NAME, Run, Tool, ToolContext, ToolError
 
 Instructions = str | Callable[[RequestContext], str | Awaitable[str]]
@@ -25,12 +27,18 @@ class RegistryError(ValueError):
 class Limits:
     """What one run may use, a sub-agent's by itself; ``None``: no limit. ``max_tokens`` counts input and output;
     ``max_seconds`` counts running time only, not the time a run is suspended, and is the root's for its whole
-    tree: a sub-agent's own is not looked at."""
+    tree: a sub-agent's own is not looked at. Raises ``RegistryError`` for a limit that is not positive."""
 
     max_steps: int | None = 32
     max_tool_calls: int | None = 200
     max_tokens: int | None = None
     max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            most = getattr(self, limit.name)
+            if most is not None and most <= 0:
+                raise RegistryError(f"{limit.name} is positive, or None for no limit, not {most}")
 
 
 class Toolset(Protocol):
@@ -72,8 +80,9 @@ class Agent:
     """Instructions, a model, tools and limits under a name.
 
     ``instructions``: a text, or a function (async too) of the request's context. ``toolsets``: where more tools
-    come from (``mcp``). ``settings`` go to the model as they are. Raises ``RegistryError`` for a bad name, a
-    doubled tool, or a model without ``step``."""
+    come from (``mcp``). ``settings`` go to the model as they are. ``output``: a pydantic model, or a JSON schema of
+    an object, that a run ends with (``agent.output``). Raises ``RegistryError`` for a bad name, a doubled tool, an
+    output that is neither, or a model without ``step``."""
 
     name: str
     instructions: Instructions
@@ -82,6 +91,8 @@ class Agent:
     limits: Limits = Limits()
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     toolsets: Sequence[Toolset] = ()
+    output: OutputDeclaration | None = None
+    _output: Output | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -92,7 +103,12 @@ class Agent:
             raise RegistryError(
                 f"agent {self.name}: its model has no step method; name one with model('provider:name')"
             )
-        seen: set[str] = set()
+        if self.output is not None:
+            try:
+                object.__setattr__(self, "_output", output_from(self.output))
+            except (TypeError, ValueError) as error:
+                raise RegistryError(f"agent {self.name}: {error}") from error
+        seen: set[str] = set() if self.output is None else {OUTPUT}
         for declared in self.tools:
             if not isinstance(declared, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]  users' modules are not all typed
                 raise RegistryError(f"agent {self.name}: {declared!r} is not a Tool; declare it with @tool")
@@ -119,7 +135,12 @@ class Agent:
             for declared in more:
                 tools.setdefault(declared.name, declared)
         text = await said if inspect.isawaitable(said) else said
-        return AgentStep(text, self.model, tuple(tools.values()), self.settings)
+        if self._output is None:
+            return AgentStep(text, self.model, tuple(tools.values()), self.settings)
+        judged = Judged(self.model, self._output)
+        tools.pop(OUTPUT, None)
+        found = {**tools, OUTPUT: judged.tool()}
+        return AgentStep(text, judged, tuple(tools.values()), self.settings, find=found.get)
 
     def _later(self, name: str) -> Run:
         async def run(context: ToolContext, arguments: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from app.agent.declaration import Agent
 from app.agent.deps import Deps, HandedOver, RunFailed
 from app.agent.emitter import Emitter
 from app.agent.model import ModelFailure, ModelRequest, ModelResponse
-from app.agent.response import Planned, add_usage, as_result, child_run, plan, text_of
+from app.agent.response import Planned, add_usage, as_result, child_run, output_of, plan
 from app.agent.scribe import Draft, MessageTooLarge, Scribe
 from app.agent.step import CallIds, Speech, ask, exceeded
 from app.agent.surroundings import Surroundings
@@ -220,7 +220,7 @@ class TreeDriver:
                 child.state, child.error_code = RunState.FAILED, str(failure.code)
         if child.state is RunState.COMPLETED:
             history = await self._history_of(child)
-            await self._settle_call(call, Result(Outcome.OK, text_of(history[-1])))
+            await self._settle_call(call, Result(Outcome.OK, output_of(history[-1])))
         else:
             await self._settle_call(call, Result(Outcome.ERROR, "The sub-agent failed.", child.error_code))
 

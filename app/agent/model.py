@@ -17,11 +17,13 @@ from app.errors import Code
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as the model sees it. ``input_schema`` is a JSON schema of an object."""
+    """A tool as the model sees it. ``input_schema`` is a JSON schema of an object. ``output``: calling it is the answer,
+    and some tool has to be called; an adapter may ask for the same JSON as the response's text instead."""
 
     name: str
     description: str
     input_schema: Mapping[str, Any]
+    output: bool = False
 
 
 @dataclass(frozen=True, slots=True)

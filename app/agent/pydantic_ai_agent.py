@@ -18,7 +18,8 @@ the agent's own machinery but one call at a time.
                                                       the run: our limits bound the tries, not ``retries``
 any other exception                                   a failed result with one fixed sentence
 data and source chunks in ``ToolReturn.metadata``     shown on the page (the library's Vercel adapter's way)
-a structured output                                   ends the run; the user reads it as JSON text
+a structured output                                   ends the run; the user reads it as JSON text, and for
+                                                      a sub-agent it is the value of the parent's call
 ====================================================  ==================================================
 
 Refused with a ``RegistryError``: no name, no model, dependencies without a factory, agents wrapped for a durable
@@ -74,6 +75,9 @@ def served(declared: Own, name: str | None, model_name: str | None) -> Agent:
         raise RegistryError(
             f"agent {named}: it needs dependencies of type {what}; register own(agent, deps=…)"
         )
+    for seconds in (declared.timeout_s, declared.deadline_s):
+        if seconds is not None and seconds <= 0:
+            raise RegistryError(f"agent {named}: timeout_s and deadline_s are positive, or None")
     model = library.model or model_name
     if model is None:
         raise RegistryError(f"agent {named}: it has no model, and AGENT_SERVER_MODEL is not set")

@@ -23,6 +23,7 @@ from pydantic_ai.toolsets import AbstractToolset, ApprovalRequiredToolset, Combi
 
 from app.agent.context import RequestContext, ToolContext
 from app.agent.model_words import read_input
+from app.agent.output import NOT_YET
 from app.agent.pydantic_ai_messages import to_messages
 from app.agent.pydantic_ai_trace import traced
 from app.agent.tool_input import InputShape, InvalidInput, refusal
@@ -33,7 +34,6 @@ from app.domain.history import Entry
 if TYPE_CHECKING:
     from app.agent.pydantic_ai_agent import Driver
 
-NOT_YET = "Not taken: other tools were called in the same response. Call it again, alone, when you have their results."
 CHUNKS = "pydantic_ai.ui.vercel_ai.response_types"
 NO_CALLS: frozenset[str] = frozenset()
 

@@ -9,6 +9,8 @@ from typing import Any, cast
 import pydantic_ai
 from pydantic_ai import messages
 from pydantic_ai.models import Model as LibraryModel
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
 from app.agent.model import (
@@ -154,7 +156,24 @@ def _maker(model: LibraryModel) -> str:
 
 def tool_definition(spec: ToolSpec) -> ToolDefinition:
     schema = dict(spec.input_schema)
-    return ToolDefinition(name=spec.name, description=spec.description, parameters_json_schema=schema)
+    kind = "output" if spec.output else "function"
+    return ToolDefinition(
+        name=spec.name, description=spec.description, parameters_json_schema=schema, kind=kind
+    )
+
+
+def request_parameters(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
+    """What a model is offered. How an output is asked for is its provider's best way: a tool, or a text of that form."""
+    offered = [tool_definition(spec) for spec in tools if not spec.output]
+    output = next((spec for spec in tools if spec.output), None)
+    if output is None:
+        return ModelRequestParameters(function_tools=offered)
+    return ModelRequestParameters(
+        function_tools=offered,
+        output_mode="auto",
+        output_tools=[tool_definition(output)],
+        output_object=OutputObjectDefinition(dict(output.input_schema), output.name, output.description),
+    )
 
 
 def to_messages(

@@ -17,7 +17,7 @@ from typing import Any, cast
 from pydantic_ai import exceptions
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.models import Model as LibraryModel
-from pydantic_ai.models import ModelRequestParameters, infer_model
+from pydantic_ai.models import infer_model
 from pydantic_ai.settings import ModelSettings
 
 from app.agent.model import ModelEvent, ModelFailure, ModelRequest, ModelResponse
@@ -25,8 +25,8 @@ from app.agent.pydantic_ai_failures import classified, refuse_unfinished
 from app.agent.pydantic_ai_messages import (
     Translator,
     from_response,
+    request_parameters,
     to_messages,
-    tool_definition,
 )
 from app.agent.pydantic_ai_trace import traced
 
@@ -54,8 +54,7 @@ class PydanticAiModel:
         try:
             sent = to_messages(request.history, self._model, request.instructions)
             settings = cast("ModelSettings", traced({**self._settings, **request.settings}, self._model))
-            tools = [tool_definition(spec) for spec in request.tools]
-            offered = ModelRequestParameters(function_tools=tools)
+            offered = request_parameters(request.tools)
             async with model_request_stream(
                 self._model, sent, model_settings=settings, model_request_parameters=offered
             ) as stream:

@@ -11,7 +11,6 @@ comes.
 
 import json
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent as LibraryAgent
@@ -24,10 +23,9 @@ from app.agent.model import (
     ModelFailure,
     ModelRequest,
     ModelResponse,
-    TextDelta,
-    ToolInputDelta,
     Usage,
 )
+from app.agent.output import Held, output_part
 from app.agent.plain import plain
 from app.agent.pydantic_ai_calls import Run, begun, manager_of, tools_of
 from app.agent.pydantic_ai_failures import classified, refuse_unfinished
@@ -86,7 +84,7 @@ class OwnStep:
             if any(kinds.get(call.tool_name) != "output" for call in response.tool_calls):
                 self._tools = await tools_of(self._driver, run, response)
                 said.keep(response)
-                for ours in said.held():
+                for ours in said.let_go():
                     yield ours
                 break
             node = await run.next(node)
@@ -104,13 +102,10 @@ class _Said:
     def __init__(self, run: Run, driver: "Driver") -> None:
         self._run = run
         self._driver = driver
-        self._first = 0  # the number of the present response's first part
         self._translate = Translator()
-        self._shown = 0
         self._kinds: dict[str, str] | None = None
         self._judged = _judged(run)
-        self._holding: list[ModelEvent] = []
-        self._hold = self._judged
+        self._held = Held(lambda tool: self.kinds.get(tool) == "output", judged=self._judged)
         self._parts: list[dict[str, Any]] = []
         self._own: list[Any] = []
         self._usage = Usage()
@@ -124,28 +119,15 @@ class _Said:
         return self._kinds
 
     def next_request(self) -> None:
-        self._first, self._translate, self._kinds = self._shown, Translator(), None
-        self._holding, self._hold = [], self._judged
+        self._translate, self._kinds = Translator(), None
+        self._held.next_response()
 
     def heard(self, event: object) -> list[ModelEvent]:
-        """What is shown of an event at once: not an output tool's call, nor text that has yet to be judged. Text
-        beside a tool's call is not the output, so it is not judged."""
-        shown: list[ModelEvent] = []
-        for ours in self._translate(event):
-            ours = replace(ours, part=ours.part + self._first) if self._first else ours
-            self._shown = max(self._shown, ours.part + 1)
-            if isinstance(ours, TextDelta) and self._hold:
-                self._holding.append(ours)
-            elif not isinstance(ours, ToolInputDelta):
-                shown.append(ours)
-            elif self.kinds.get(ours.tool) != "output":
-                self._hold = False
-                shown += [*self.held(), ours]
-        return shown
+        """What is shown of an event at once."""
+        return [shown for ours in self._translate(event) for shown in self._held.heard(ours)]
 
-    def held(self) -> list[ModelEvent]:
-        held, self._holding = self._holding, []
-        return held
+    def let_go(self) -> list[ModelEvent]:
+        return self._held.let_go()
 
     def keep(self, response: messages.ModelResponse, *, without_calls: bool = False) -> None:
         """Takes a response into what the history will hold. What its provider wants back of it goes back only with the
@@ -170,18 +152,15 @@ class _Said:
         if not response.tool_calls:  # the text was judged: what came of it stands in its place
             self._parts = [part for part in self._parts if part["type"] != "text"]
             self._own = [NOTHING] * len(self._parts)
-        before = self.held() if response.tool_calls else []
-        self._parts.append({"type": "text", "text": plain(text)})
+        before = self.let_go() if response.tool_calls else []
+        text = plain(text)
+        self._parts.append({"type": "text", "text": text} if isinstance(output, str) else output_part(text))
         self._own.append({})
-        return [*before, *self._text(text)]
+        return [*before, *self._held.text(text)]
 
     def response(self) -> ModelResponse:
         provider = {**self._provider, "body": self._own} if self._provider else None
         return ModelResponse(self._parts, self._usage, provider)
-
-    def _text(self, text: str) -> list[ModelEvent]:
-        number, self._shown = self._shown, self._shown + 1
-        return [TextDelta(number, text)]
 
 
 def _judged(run: Run) -> bool:

@@ -127,8 +127,11 @@ def as_result(result: ToolResult) -> Result:
     return Result(result.outcome, result.value, result.error_code, result.error_text)
 
 
-def text_of(entry: Entry) -> str:
-    """The text of an assistant entry: a child run's output."""
+def output_of(entry: Entry) -> Any:
+    """A child run's output, of its last entry: the value of a structured one, else its text."""
+    for part in entry["parts"]:
+        if part.get("output"):
+            return orjson.loads(part["text"])
     return "".join(part["text"] for part in entry["parts"] if part["type"] == "text")
 
 

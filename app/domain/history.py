@@ -7,14 +7,15 @@ it ignores it.
 Shapes (``VERSION`` 1)::
 
     user       {"v": 1, "role": "user", "parts": [{"type": "text", "text"} | {"type": "file", "mediaType", "url", "filename"?}]}
-    assistant  {"v": 1, "role": "assistant", "parts": [{"type": "text", "text"}
+    assistant  {"v": 1, "role": "assistant", "parts": [{"type": "text", "text", "output"?: true}
                    | {"type": "reasoning", "text", "signature"?, "id"?}
                    | {"type": "call", "id", "tool", "input"}
                    | {"type": "file", "mediaType", "url"}],
                 "provider"?: {"name", "version", "body", "details"?}}
     tool       {"v": 1, "role": "tool", "results": [{"id", "tool", "outcome", "value"}]}
 
-``outcome`` is a ``call_state.Outcome``; ``value`` is the output for ``ok``, else the text the model may read.
+``outcome`` is a ``call_state.Outcome``; ``value`` is the output for ``ok``, else the text the model may read. ``output`` marks the
+text that is a run's structured output, as JSON.
 
 Invariant, kept by the writers and checked by ``unpaired``: directly after an assistant entry with calls stands one tool entry that
 holds exactly one result for each of its calls.

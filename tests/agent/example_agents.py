@@ -1,12 +1,13 @@
 """The page "Bring your agent", as a file: ``AGENT_SERVER_AGENTS=tests.agent.example_agents:AGENTS``.
 
-Two agents, both on the deployment's model (``AGENT_SERVER_MODEL``): one declared for this server, with tools of every
-kind and an MCP server; and one written for plain pydantic-ai, registered as it is.
+Three agents, all on the deployment's model (``AGENT_SERVER_MODEL``): one declared for this server, with tools of every
+kind and an MCP server; its sub-agent, whose output has a shape; and one written for plain pydantic-ai, registered as it is.
 """
 
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, Field
 from pydantic_ai import Agent as PydanticAgent
@@ -23,6 +24,7 @@ from app.agent.declare import (
     mcp,
     model,
     own,
+    subagent,
     tool,
 )
 
@@ -65,7 +67,18 @@ notes = mcp(
     needs_approval=["forget"],
 )
 
-TOOLS: list[Tool] = [find_orders, refund, pick_date]
+
+class Verdict(BaseModel):
+    """How a complaint is judged."""
+
+    fault: Literal["ours", "theirs", "nobody's"]
+    owed: int = Field(ge=0, description="In whole euros")
+
+
+judge = Agent("judge", "You judge complaints.", model(), output=Verdict)
+ask_judge = subagent("ask_judge", "Have a complaint judged.", "judge")
+
+TOOLS: list[Tool] = [find_orders, refund, pick_date, ask_judge]
 support = Agent(
     "support",
     instructions,
@@ -121,5 +134,6 @@ def close_account(reason: str) -> str:
 
 AGENTS = {
     "support": support,
+    "judge": judge,
     "bank": own(bank_agent, deps=lambda context: Bank(context.owner, 123.45), limits=Limits(max_steps=10)),
 }

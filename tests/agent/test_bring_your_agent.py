@@ -196,3 +196,23 @@ async def test_a_declared_agent_has_its_context_tools_and_approvals_that_depend_
         await page.decide("c3", True).decide("c6", True).post()
     assert [page.part("c3")["output"], page.part("c6")["output"]] == ["refunded 900", "forgotten"]
     assert page.text == "All done."
+
+
+async def test_a_sub_agents_output_is_the_value_of_its_parents_call(provider, serve):
+    provider.replies += [
+        calls(("c1", "ask_judge", {"topic": "It came broken."})),
+        calls(("o1", "final_result", {"fault": "ours", "owed": -1})),
+        calls(("o2", "final_result", {"fault": "ours", "owed": 40})),
+        fake.answer("We owe you 40."),
+    ]
+    async with serve(**SETTINGS) as server:
+        server.headers = KEY
+        page = Page(server)
+        await page.send("It came broken.", agent="support")
+    assert page.part("c1")["output"] == {"fault": "ours", "owed": 40}
+    assert page.text == "We owe you 40."
+    _, first, second, last = provider.requests
+    assert [each["function"]["name"] for each in first["tools"]] == ["final_result"]
+    assert first["tool_choice"] == "required", "a text is not the output"
+    assert "greater than or equal to 0" in told(second)["o1"]
+    assert json.loads(told(last)["c1"]) == {"fault": "ours", "owed": 40}

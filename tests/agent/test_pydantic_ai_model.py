@@ -101,6 +101,37 @@ async def test_calls_split_over_chunks_keep_their_ids_and_order(server, model):
     assert "".join(piece.text for piece in pieces if piece.part == 1) == '{"city":"Oslo"}'
 
 
+OUTPUT = ToolSpec("final_result", "The output.", {"type": "object", "properties": {}}, output=True)
+
+
+async def test_an_output_is_a_tool_that_has_to_be_called(server, model):
+    server.replies.append(
+        fake.stream(fake.call_start(0, "c", "final_result"), fake.delta("tool_calls"), fake.usage(1, 1))
+    )
+    _, response = await run(model, asked(tools=[OUTPUT]))
+    assert response.parts == [{"type": "call", "id": "c", "tool": "final_result", "input": {}}]
+    [sent] = server.requests
+    assert sent["tool_choice"] == "required"
+    assert [tool["function"]["name"] for tool in sent["tools"]] == ["final_result"]
+
+
+async def test_an_output_is_a_text_where_the_provider_wants_it_so(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    library = OpenAIChatModel(
+        "some-model",
+        provider=OpenAIProvider(base_url=server.url),
+        profile={"default_structured_output_mode": "native", "supports_json_schema_output": True},
+    )
+    server.replies.append(fake.stream(fake.text("{}"), fake.delta("stop"), fake.usage(1, 1)))
+    native = PydanticAiModel(library)
+    _, response = await run(native, asked(tools=[OUTPUT]))
+    assert response.parts == [{"type": "text", "text": "{}"}]
+    [sent] = server.requests
+    assert sent["response_format"]["json_schema"]["name"] == "final_result"
+    assert "tools" not in sent
+    await native.aclose()
+
+
 async def test_a_call_without_arguments_has_an_empty_input(server, model):
     server.replies.append(
         fake.stream(fake.call_start(0, "c", "get_location"), fake.delta("tool_calls"), fake.usage(1, 1))
