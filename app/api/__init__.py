@@ -4,7 +4,7 @@
 - ``wire``        what comes in and goes out: every name that is spelled on the wire
 - ``problems``    every failure to its one JSON body
 - ``middleware``  the canonical line of a request, its ids, its headers
-- ``auth``, ``jwt``   who asks, and what they may do
+- ``auth``, ``api_keys``, ``jwt``   who asks, and what they may do
 - ``limits``      how much one request may hold, and one owner may do at once
 - ``metrics``     what was counted, for Prometheus
 - ``deps``        what the routes are handed
