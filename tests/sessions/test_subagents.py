@@ -1,5 +1,6 @@
 """Sub-agents: a child's calls are the root's to show and anybody's to answer; the tree is one unit of state, ownership and batch."""
 
+import asyncio
 import json
 
 import pytest
@@ -89,6 +90,24 @@ async def test_a_childs_calls_can_be_answered_from_elsewhere(server: Server):
     assert (await reply.json())["outcomes"][0]["continuation"] == "caller_resumes"
     await server.quiet("chat")
     await assert_whole(server, page)
+
+
+async def test_answers_for_three_levels_at_once_on_two_replicas_claim_the_tree_once(serve):
+    async with serve() as one, serve() as two:
+        page = Page(one)
+        await page.play(three_levels(), {"text": "bye"})
+        approval = page.part("n")["approval"]["id"]
+        given = [
+            {"toolCallId": "loc", "output": {"lat": 1}},
+            {"toolCallId": "q", "output": "yes"},
+            {"toolCallId": "n", "approvalId": approval, "approved": True},
+        ]
+        replies = await asyncio.gather(*(server.answers("chat", a) for a in given for server in (one, two)))
+        outcomes = [(await reply.json())["outcomes"][0] for reply in replies]
+        assert [o["outcome"] for o in outcomes].count("stored") == 3
+        assert [o.get("continuation") for o in outcomes].count("caller_resumes") == 1
+        await one.quiet("chat")
+        await assert_whole(one, page)
 
 
 async def test_a_suspended_tree_outlives_the_process(server: Server, serve):
