@@ -286,17 +286,24 @@ class Runs:
         tree.commits += 1
 
     async def _patiently(self, tree: Tree, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Tries again after every transient fault: the run pauses while the database is away. An abandoned tree does not."""
-        delay = 0.05
+        """Tries again after every transient fault: the run pauses while the database is away. An abandoned tree does not.
+
+        A pause is told when it begins and when it is over, however long it is."""
+        delay, run_id, tries = 0.05, str(tree.root.id), 0
         while True:
             try:
-                return await attempt()
+                done = await attempt()
+                if tries:
+                    log.info("run.resumed", run_id=run_id, tries=tries)
+                return done
             except Exception as error:
                 if classify(error) is not Fault.TRANSIENT:
                     raise
                 if tree.abandoned:
                     raise LeaseLost("given up while the database was away") from error
-                log.warning("run.paused", run_id=str(tree.root.id), causes=cause_chain(error))
+                if not tries:
+                    log.warning("run.paused", run_id=run_id, causes=cause_chain(error))
+            tries += 1
             await asyncio.sleep(delay)
             delay = min(delay * 2, 1.0)
 

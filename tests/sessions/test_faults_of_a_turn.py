@@ -1,9 +1,16 @@
 """The database fails while a user message is being stored: what is answered, stored and logged, and that a repeat ends right."""
 
-import pytest
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from tests.inprocess.chat import Page, refusal, script
-from tests.inprocess.faults import NOTHING_STORED, Failure, failing
+import pytest
+from structlog.contextvars import get_contextvars
+
+from app.store.transaction import Store, Tx
+from tests.inprocess.agents import gates
+from tests.inprocess.chat import Page, call, calls, refusal, script
+from tests.inprocess.faults import NOTHING_STORED, Failure, FaultyStore, failing
+from tests.inprocess.fixtures import Serve
 from tests.inprocess.server import Server
 
 TURN = script({"text": "hello"})
@@ -100,3 +107,38 @@ async def test_the_database_s_own_words_reach_no_client(faulty: Server):
         "error": "Something went wrong on our side.",
         "code": "framework_internal_error",
     }
+
+
+class Away(FaultyStore):
+    """A database that what drives a run does not reach, ``left`` times more."""
+
+    left = 0
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Tx]:
+        if self.left and "run_id" in get_contextvars():
+            self.left -= 1
+            raise ConnectionRefusedError(111, "made: the database is away")
+        async with super().transaction() as tx:
+            yield tx
+
+
+async def test_a_pause_of_a_run_is_told_when_it_begins_and_when_it_is_over(serve: Serve):
+    stores: list[Away] = []
+
+    def around(store: Store) -> Away:
+        stores.append(Away(store))
+        return stores[-1]
+
+    async with serve(around=around) as server:
+        page = Page(server).say(script(calls(call("hold", gate="g")), {"text": "done"}))
+        reply = await page.open()
+        await gates["g"].reached.wait()
+        stores[0].left = 3
+        gates["g"].open()
+        await page.take(reply)
+        assert page.text == "done"
+        (paused,), (resumed,) = server.logs.of("run.paused"), server.logs.of("run.resumed")
+        assert paused["causes"] == ["ConnectionRefusedError: [Errno 111] made: the database is away"]
+        assert (resumed["tries"], resumed["run_id"]) == (3, paused["run_id"])
+        assert resumed["session"] == "chat"
