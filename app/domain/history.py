@@ -17,12 +17,17 @@ Shapes (``VERSION`` 1)::
 ``outcome`` is a ``call_state.Outcome``; ``value`` is the output for ``ok``, else the text the model may read. ``output`` marks the
 text that is a run's structured output, as JSON.
 
+An entry of another version or with anything of another kind is not readable here (``is_readable``): it is kept as it is, for the
+release that wrote it.
+
 Invariant, kept by the writers and checked by ``unpaired``: directly after an assistant entry with calls stands one tool entry that
 holds exactly one result for each of its calls.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
+
+from app.domain.call_state import Outcome
 
 VERSION = 1
 
@@ -45,6 +50,39 @@ def assistant_entry(parts: Sequence[dict[str, Any]], provider: dict[str, Any] | 
 
 def tool_entry(results: Sequence[dict[str, Any]]) -> Entry:
     return {"v": VERSION, "role": "tool", "results": list(results)}
+
+
+# By role, the key of the list it holds and what each item of it has; a user's and an assistant's items are told apart by ``type``.
+_SHAPES: dict[str, tuple[str, dict[str, set[str]]]] = {
+    "user": ("parts", {"text": {"text"}, "file": {"mediaType", "url"}}),
+    "assistant": (
+        "parts",
+        {
+            "text": {"text"},
+            "reasoning": {"text"},
+            "call": {"id", "tool", "input"},
+            "file": {"mediaType", "url"},
+        },
+    ),
+    "tool": ("results", {"": {"id", "tool", "outcome", "value"}}),
+}
+_OUTCOMES = frozenset(Outcome)
+
+
+def is_readable(entry: object) -> bool:
+    """Whether this release knows everything that an entry holds."""
+    fields = cast("Entry", entry) if isinstance(entry, dict) else {}
+    held, kinds = _SHAPES.get(fields.get("role", ""), ("", {}))
+    items = fields.get(held)
+    if fields.get("v") != VERSION or not isinstance(items, list):
+        return False
+    return all(_is_known(item, kinds) for item in cast("list[object]", items))
+
+
+def _is_known(item: object, kinds: dict[str, set[str]]) -> bool:
+    fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+    wanted = kinds.get(fields.get("type", ""))
+    return wanted is not None and wanted <= fields.keys() and fields.get("outcome", "ok") in _OUTCOMES
 
 
 def calls_of(entry: Entry) -> list[dict[str, Any]]:

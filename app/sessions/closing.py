@@ -18,6 +18,7 @@ from app.store import calls, history, messages, runs
 from app.store import frames as frame_rows
 from app.store.calls import Call
 from app.store.engine import dumps
+from app.store.faults import CorruptRow
 from app.store.frames import Frame
 from app.store.runs import Run
 from app.store.transaction import Tx
@@ -68,10 +69,20 @@ async def pair_history(
     tx: Tx, root: Run, tree_calls: Sequence[Call], results: Sequence[tuple[Call, Result]]
 ) -> None:
     """The root's last response gets its one tool entry, so that the next turn's model is sent a history that pairs."""
-    last = await history.last_of_session(tx, root.session_id)
-    if last is not None and unpaired([last]):
+    last = await unanswered(tx, root.session_id)
+    if last is not None:
         entry = results_entry(last, root.id, tree_calls, results)
         await history.append(tx, root.session_id, root.id, root.step, [entry], child=False)
+
+
+async def unanswered(tx: Tx, session_id: UUID) -> Entry | None:
+    """The root's last response when its calls have no results yet. One that cannot be read here is left as it is: a run has to
+    be able to end beside it."""
+    try:
+        last = await history.last_of_session(tx, session_id)
+    except CorruptRow:
+        return None
+    return last if last is not None and unpaired([last]) else None
 
 
 def results_entry(

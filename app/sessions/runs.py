@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from app.domain.call_state import CallKind, CallState, CloseCode
-from app.domain.history import Entry, unpaired
+from app.domain.history import Entry
 from app.domain.results import Result, closed
 from app.domain.run_state import RunState
 from app.log import cause_chain, get_logger
 from app.sessions.checkpoints import Checkpoint, Commit, passes
-from app.sessions.closing import give_results, results_entry
+from app.sessions.closing import give_results, results_entry, unanswered
 from app.sessions.tree import Batch, Child, Message, Tree
 from app.store import calls, history, messages, runs, sessions
 from app.store import frames as frame_rows
@@ -235,8 +235,7 @@ class Runs:
         async def body(tx: Tx) -> None:
             await give_results(tx, tree.session.id, results)
             entries: list[Entry] = []
-            last = await history.last_of_session(tx, tree.session.id)
-            if last is not None and unpaired([last]):
+            if (last := await unanswered(tx, tree.session.id)) is not None:
                 entries.append(results_entry(last, tree.root.id, list(tree.calls.values()), results))
             await history.append(
                 tx, tree.session.id, tree.root.id, tree.root.step, [*entries, *partial], child=False

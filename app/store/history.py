@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from app.domain.history import VERSION, Entry
+from app.domain.history import Entry, is_readable
 from app.store.engine import dumps
 from app.store.faults import CorruptRow
 from app.store.transaction import Tx
@@ -47,8 +47,8 @@ async def append(
 
 
 def _read(body: Entry) -> Entry:
-    if not isinstance(body, dict) or body.get("v") != VERSION or "role" not in body:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise CorruptRow("a history entry of an unknown version")
+    if not is_readable(body):
+        raise CorruptRow("a history entry of an unknown version or kind")
     return body
 
 

@@ -12,7 +12,7 @@ from app.store.transaction import Store
 from tests.store.make import USER, a_child, a_tree
 
 STRANGE = user_entry(
-    [{"type": "text", "text": "a\x00b"}, {"type": "text", "text": r"\u0000 \ud83d"}, {"deep": [[[]]]}]
+    [{"type": "text", "text": "a\x00b"}, {"type": "text", "text": r"\u0000 \ud83d", "deep": [[[]]]}]
 )
 SAID = assistant_entry([{"type": "text", "text": "é 𝄞"}], {"version": 1, "dump": [[1], [2]]})
 DONE = tool_entry([])
