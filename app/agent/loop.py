@@ -16,6 +16,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 from uuid import UUID
 
+from app.agent.asking import ask_person
 from app.agent.declaration import Agent
 from app.agent.deps import Deps, HandedOver, RunFailed
 from app.agent.emitter import Emitter
@@ -25,10 +26,9 @@ from app.agent.scribe import Draft, MessageTooLarge, Scribe
 from app.agent.step import CallIds, Speech, ask, exceeded
 from app.agent.surroundings import Surroundings
 from app.agent.tasks import together, watched
-from app.agent.tools import Asks, ToolError, asked_again, run_tool, too_large, unknown_tool
+from app.agent.tools import Asks, ToolError, run_tool, too_large, unknown_tool
 from app.domain import frames
-from app.domain.answers import approval_id
-from app.domain.call_state import ASKS, CallKind, CallState, CloseCode, Outcome
+from app.domain.call_state import CallKind, CallState, CloseCode, Outcome
 from app.domain.frames import Chunk
 from app.domain.history import Entry, assistant_entry, calls_of
 from app.domain.results import Result, closed
@@ -186,21 +186,11 @@ class TreeDriver:
             running = run_tool(tool, context, call.input)
             result = await self._deps.observe.tool(call.tool, call.call_id, running)
         except Asks as asking:
-            if call.kind in ASKS:
-                await self._ask_person(call, asking.kind)
-                return
-            result = asked_again()
+            result = await ask_person(self._deps, self._tree, self._scribe, call, asking.kind)
         finally:
             emitter.close()
-        await self._settle_call(call, as_result(result))
-
-    async def _ask_person(self, call: Call, kind: CallKind) -> None:
-        """The tool has begun and asks: its call waits, and the tree with it once nothing executes."""
-        asked = approval_id(call.root_run, self._deps.new_id()) if kind is CallKind.APPROVAL else None
-        await self._scribe.commit(
-            lambda draft: draft.asks(call, asked),
-            lambda m: self._deps.runs.ask_call(self._tree, call, kind, asked, m),
-        )
+        if result is not None:
+            await self._settle_call(call, as_result(result))
 
     async def _run_child(self, call: Call) -> None:
         child = self._tree.children[call.child_run]  # pyright: ignore[reportArgumentType]  begun calls have their child

@@ -182,6 +182,19 @@ async def test_a_sub_agents_tool_asks_in_the_roots_message(server: Server):
     assert effects(server) == [("deferred", "d"), ("asked", "a")]
 
 
+async def test_of_a_sub_agents_calls_those_fail_that_the_message_cannot_hold_any_more(serve):
+    async with serve(max_message_bytes=2500) as server:
+        page = Page(server)
+        child = calls(*(call("asks", f"a{n}") for n in range(16)))
+        reply = await page.play(calls(research("r", child, {"text": "found"})), {"text": "bye"})
+        assert reply.types[-1] == "finish"
+        pending = [each["toolCallId"] for each in (await server.snapshot("chat"))["pending"]]
+        assert pending == [part["toolCallId"] for part in page.last["parts"] if "toolCallId" in part]
+        failed = await server.sql("select error_code from call where state = 'settled'")
+        assert 0 < len(pending) == 16 - len(failed) < 16
+        assert {row["error_code"] for row in failed} == {"tool_output_too_large"}
+
+
 async def test_it_may_ask_in_a_later_step_of_a_tree_that_went_on(server: Server):
     page = Page(server)
     child = research("r", calls(call("asks", "a")), calls(call("asks", "b")), {"text": "found"})
