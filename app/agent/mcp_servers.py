@@ -7,8 +7,8 @@ tool), or none if this process has not seen it yet; every step and every call tr
 runner as any other: at most once, a timeout, approvals by name. A call is never sent twice, not even when the
 connection breaks under it.
 
-Outputs: the structured content when there is any, else the texts as one text; images, audio and resources are named
-in the text, not carried. The client library is imported at the first connection.
+Outputs: the structured content when there is any, else the texts, those of resources too, as one text; images, audio
+and other resources are named in it, not carried. The client library is imported at the first connection.
 """
 
 import asyncio
@@ -132,12 +132,25 @@ class McpServer:
             self._client.drop(client)
             return
         self._seen = (client, time.monotonic() + LISTED_FOR_S)
-        self._tools = [made for each in listed if (made := self._tool(each)) is not None]
+        self._tools = self._distinct([made for each in listed if (made := self._tool(each)) is not None])
         unknown = set(self._needs_approval) - {"*", *(each.name for each in listed)}
         if unknown:
             log.warning("mcp.approval_of_unknown_tool", server=self._name, tools=sorted(unknown))
 
-    def _tool(self, listed: Any) -> Tool | None:
+    def _distinct(self, made: Sequence[tuple[str, Tool]]) -> list[Tool]:
+        """Two names may become one: it stands for the tool that is called so, and the other one is left out, so that no
+        rule by name is applied to a tool that it does not name."""
+        own = {tool.name for name, tool in made if self._prefix + name == tool.name}
+        kept: dict[str, Tool] = {}
+        for name, tool in made:
+            if tool.name in kept or (tool.name in own and self._prefix + name != tool.name):
+                why = f"another one is called {tool.name}"
+                log.warning("mcp.tool_left_out", server=self._name, tool=name, why=why)
+            else:
+                kept[tool.name] = tool
+        return list(kept.values())
+
+    def _tool(self, listed: Any) -> tuple[str, Tool] | None:
         name: str = self._prefix + re.sub(r"[^A-Za-z0-9_-]", "_", listed.name)
         if self._only is not None and listed.name not in self._only:
             return None
@@ -146,7 +159,7 @@ class McpServer:
             return await self._call(listed.name, arguments)
 
         try:
-            return Tool(
+            return listed.name, Tool(
                 name,
                 listed.description or "",
                 {"type": "object", **listed.input_schema},
@@ -202,9 +215,15 @@ def _output(result: Any) -> Any:
 
 
 def _text(content: Sequence[Any]) -> str:
-    return "\n".join(
-        block.text if block.type == "text" else f"[{block.type}, not carried]" for block in content
-    )
+    return "\n".join(map(_said, content))
+
+
+def _said(block: Any) -> str:
+    if block.type == "text":
+        return block.text
+    resource = getattr(block, "resource", block)
+    where = f" {uri}" if (uri := getattr(resource, "uri", None)) else ""
+    return getattr(resource, "text", None) or f"[{block.type}{where}, not carried]"
 
 
 @asynccontextmanager

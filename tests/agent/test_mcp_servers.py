@@ -22,6 +22,7 @@ from tests.inprocess.fixtures import logs
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
+ODD = [sys.executable, str(Path(__file__).parents[1] / "fakes" / "mcp_odd.py")]
 NOTES = [sys.executable, str(Path(__file__).parents[1] / "fakes" / "mcp_notes.py")]
 CONTEXT = ToolContext("ada", "chat", "run", {}, "call", Path("unused"))
 HERE = RequestContext("ada", "chat", "run", {})
@@ -164,6 +165,42 @@ async def test_a_call_over_http_carries_its_callers_trace_and_no_other_ones(clos
     assert [each["x-key"] for each in sent] == ["k"] * 4
     assert not {"traceparent", "tracestate", "baggage"} & set(sent[3])
     assert all("baggage" not in each for each in sent)
+
+
+async def test_names_that_no_model_takes_and_names_that_become_one(closing, logs):
+    server = mcp(command=ODD, needs_approval=["dot_ted", "a/b"], connect_timeout_s=30)
+    closing.append(server)
+    tools = await server.tools()
+    names = [each.name for each in tools]
+    assert len(names) == len(set(names)) > 300
+    assert (await call(server, "dot_ted")).value == "called dot_ted", (
+        "a name as it is comes before a changed one"
+    )
+    assert (await call(server, "a_b")).value == "called a.b"
+    approvals = [each.name for each in tools if each.kind_for({}) is Kind.APPROVAL]
+    assert approvals == ["dot_ted"], "no rule is applied to a tool that it does not name"
+    left_out = {line["tool"] for line in logs.of("mcp.tool_left_out")}
+    assert left_out == {"dot.ted", "a/b", "x" * 65}
+
+
+async def test_every_kind_of_content_is_a_result(closing):
+    server = mcp(command=ODD, timeout_s=10, connect_timeout_s=30)
+    closing.append(server)
+    shown = ["a text", "[image, not carried]", "a page", "[resource notes://2, not carried]"]
+    assert (await call(server, "picture")).value == "\n".join(shown)
+    assert (await call(server, "structured")).value == {"a": [1, None]}
+    failed = await call(server, "failing")
+    assert (failed.outcome, failed.value) == (Outcome.ERROR, "a text\n[image, not carried]")
+    nothing = await call(server, "nothing")
+    assert (nothing.outcome, nothing.value) == (Outcome.OK, "")
+
+
+async def test_a_call_that_hangs_times_out_and_the_server_goes_on(closing):
+    server = mcp(command=ODD, timeout_s=3, connect_timeout_s=30)
+    closing.append(server)
+    hung = await call(server, "hang")
+    assert (hung.outcome, hung.error_code) == (Outcome.ERROR, "tool_timeout")
+    assert (await call(server, "many_299")).value == "called 299"
 
 
 async def test_a_server_from_the_registry_is_served(closing):
