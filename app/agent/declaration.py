@@ -81,7 +81,8 @@ class Agent:
 
     ``instructions``: a text, or a function (async too) of the request's context. ``toolsets``: where more tools
     come from (``mcp``). ``settings`` go to the model as they are. ``output``: a pydantic model, or a JSON schema of
-    an object, that a run ends with (``agent.output``). Raises ``RegistryError`` for a bad name, a doubled tool, an
+    an object, that a run ends with (``agent.output``). ``usage_metadata``: what the turn has used so far, sub-agents
+    included, is told in the message's ``metadata.usage``. Raises ``RegistryError`` for a bad name, a doubled tool, an
     output that is neither, or a model without ``step``."""
 
     name: str
@@ -92,6 +93,7 @@ class Agent:
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     toolsets: Sequence[Toolset] = ()
     output: OutputDeclaration | None = None
+    usage_metadata: bool = False
     _output: Output | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:

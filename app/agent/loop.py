@@ -19,14 +19,22 @@ from uuid import UUID
 from app.agent.asking import ask_person
 from app.agent.declaration import Agent
 from app.agent.deps import Deps, HandedOver, RunFailed
-from app.agent.emitter import Emitter
 from app.agent.model import ModelFailure, ModelRequest, ModelResponse
-from app.agent.response import Planned, add_usage, as_result, child_run, output_of, plan
+from app.agent.response import (
+    Planned,
+    add_usage,
+    as_result,
+    child_run,
+    output_of,
+    plan,
+    tokens_of,
+    usage_metadata,
+)
 from app.agent.scribe import Draft, MessageTooLarge, Scribe
 from app.agent.step import CallIds, Speech, ask, exceeded
 from app.agent.surroundings import Surroundings
 from app.agent.tasks import together, watched
-from app.agent.tools import Asks, ToolError, run_tool, too_large, unknown_tool
+from app.agent.tools import Asks, run_tool, too_large, unknown_tool
 from app.domain import frames
 from app.domain.call_state import CallKind, CallState, CloseCode, Outcome
 from app.domain.frames import Chunk
@@ -41,8 +49,6 @@ from app.sessions.runs import Message, StopRequested, Tree
 from app.store.calls import Call
 from app.store.faults import LeaseLost
 from app.store.runs import Run
-
-FULL = "The message is full: the tool cannot show more."
 
 log = get_logger(__name__)
 
@@ -59,6 +65,7 @@ class TreeDriver:
             MessageFold(tree.parts, tree.metadata),
             in_step=tree.root.step_open,
             max_bytes=deps.max_message_bytes,
+            max_parts=deps.max_parts,
         )
         self._around = Surroundings(deps, tree)
         self._ids = CallIds(tree.known_ids | {p["toolCallId"] for p in tree.parts if "toolCallId" in p})
@@ -179,16 +186,14 @@ class TreeDriver:
         if tool is None:
             await self._settle_call(call, as_result(unknown_tool()))
             return
-        under = self._around.root_call_of(call)
-        emitter = Emitter(call.call_id, self._show, under=(under.call_id, under.tool))
+        context = self._around.tool_context(run, call, await self._history_of(run), self._show)
         try:
-            context = self._around.tool_context(run, call, await self._history_of(run), emitter)
             running = run_tool(tool, context, call.input)
             result = await self._deps.observe.tool(call.tool, call.call_id, running)
         except Asks as asking:
             result = await ask_person(self._deps, self._tree, self._scribe, call, asking.kind)
         finally:
-            emitter.close()
+            context.emitter.close()
         if result is not None:
             await self._settle_call(call, as_result(result))
 
@@ -227,15 +232,18 @@ class TreeDriver:
         )
         is_root = run.parent_run is None
         speech, response, planned = await self._respond(run, agent, [*history, *results])
-        entries = [*results, assistant_entry(planned.parts, response.provider)]
+        entries = [*results, assistant_entry(planned.parts, response.provider, tokens_of(response))]
         usage = add_usage(run.usage, response, len(planned.calls))
         complete = not planned.calls
+        tells_usage = self._around.agent_of(self._tree.root).usage_metadata
 
         def write(draft: Draft) -> None:
             if is_root and not speech.begun:
                 draft.open_step()
             draft.ensure_step()
             draft.say(*planned.chunks)
+            if tells_usage:
+                draft.say(usage_metadata(self._tree, run, usage))
             if is_root and complete:
                 draft.close_step()
                 draft.say(frames.FINISH)
@@ -251,13 +259,13 @@ class TreeDriver:
                 message=message,
                 settle=complete,
             )
+            run.step, run.usage = run.step + 1, usage  # before the next commit of the tree, which tells of it
 
-        if is_root or planned.chunks:
+        if is_root or planned.chunks or tells_usage:
             await self._scribe.commit(write, commit)
         else:
             await self._scribe.exclusively(commit(None))
         history += entries
-        run.step, run.usage = run.step + 1, usage
         if is_root:
             self._speech = None
         if complete:
@@ -372,16 +380,8 @@ class TreeDriver:
 
     def _show(self, chunk: Chunk) -> None:
         """What a tool shows: at once, and stored with the next commit. Raises ``ToolError`` when the message is full."""
-        if self._over:
-            return
-        fold = self._scribe.fold
-        if (
-            len(fold.parts) >= self._deps.max_parts
-            and not chunk.get("transient")
-            and not fold.shown_by(chunk)
-        ):
-            raise ToolError(FULL)
-        self._scribe.write(lambda draft: draft.show(chunk))
+        if not self._over:
+            self._scribe.show(chunk)
 
     def _progress(self, call: Call, status: str, text: str) -> None:
         """Transient: what a sub-agent does meanwhile, under the root's own call."""

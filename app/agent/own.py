@@ -25,6 +25,7 @@ class Own:
     timeout_s: float | None = 60.0
     deadline_s: float | None = None
     retry_safe: Collection[str] = ()
+    usage_metadata: bool = False
 
 
 def own(
@@ -36,14 +37,15 @@ def own(
     timeout_s: float | None = 60.0,
     deadline_s: float | None = None,
     retry_safe: Collection[str] = (),
+    usage_metadata: bool = False,
 ) -> Own:
     """``agent``, a ``pydantic_ai.Agent``, with what it cannot say itself.
 
     ``deps`` makes the agent's dependencies (async too) from the request's context, anew for each model request and
     for each tool call. ``timeout_s`` bounds a run of a tool that has no timeout of its own; ``deadline_s`` the wait
     for an approval or an external tool; ``retry_safe`` names the tools that may be run again when the server died
-    in the middle of them."""
-    return Own(agent, name, deps, limits or Limits(), timeout_s, deadline_s, retry_safe)
+    in the middle of them; ``usage_metadata`` is that of ``Agent``."""
+    return Own(agent, name, deps, limits or Limits(), timeout_s, deadline_s, retry_safe, usage_metadata)
 
 
 def is_pydantic_ai_agent(found: object) -> bool:

@@ -94,7 +94,14 @@ def served(declared: Own, name: str | None, model_name: str | None) -> Agent:
                 f"agent {named}: a tool's name is 1 to 64 letters, digits, _ or -, not {tool!r}"
             )
     driver = Driver(named, declared, inferred, known)
-    return OwnAgent(named, "", driver, limits=declared.limits, driver=driver)
+    return OwnAgent(
+        named,
+        "",
+        driver,
+        limits=declared.limits,
+        usage_metadata=declared.usage_metadata,
+        driver=driver,
+    )
 
 
 def _functions_of(toolset: object) -> list[LibraryTool[Any]]:

@@ -5,7 +5,7 @@ sub-agent's call has begun with its child run; a server tool is ready. The frame
 can never arrive before its call is known.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from app.domain.call_state import ANSWERABLE, CallKind, CallState
 from app.domain.frames import Chunk
 from app.domain.history import Entry, user_entry
 from app.domain.results import Result, shown
-from app.sessions.runs import Child
+from app.sessions.runs import Child, Tree
 from app.store.calls import Call
 from app.store.runs import Run
 
@@ -144,6 +144,24 @@ def add_usage(usage: Mapping[str, Any] | None, response: ModelResponse, tool_cal
         "requests": before.get("requests", 0) + 1,
         "toolCalls": before.get("toolCalls", 0) + tool_calls,
     }
+
+
+def summed(usages: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
+    """The usage of several runs together."""
+    known = [usage for usage in usages if usage is not None]
+    keys = ("inputTokens", "outputTokens", "requests", "toolCalls")
+    return {key: sum(usage.get(key, 0) for usage in known) for key in keys}
+
+
+def usage_metadata(tree: Tree, run: Run, usage: Mapping[str, Any]) -> Chunk:
+    """The chunk that tells what the tree has used, ``usage`` being what ``run`` has with the commit that the chunk is part of."""
+    others = [each.usage for each in tree.runs if each is not run]
+    return frames.message_metadata({"usage": summed([usage, *others])})
+
+
+def tokens_of(response: ModelResponse) -> dict[str, int]:
+    """What one request has used, for its history entry."""
+    return {"inputTokens": response.usage.input_tokens, "outputTokens": response.usage.output_tokens}
 
 
 def child_run(parent: Run, child: Child) -> Run:

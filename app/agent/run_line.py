@@ -1,5 +1,6 @@
 """The canonical line of a run as it leaves this replica, and what is counted of it."""
 
+from app.agent.response import summed
 from app.agent.supervisor import RunEnd
 from app.log import get_logger
 from app.metrics import Metrics
@@ -22,6 +23,6 @@ def tell_run_ended(metrics: Metrics, end: RunEnd) -> None:
         steps=root.step,
         calls=len(end.tree.calls),
         children=len(end.tree.children),
-        usage=root.usage,
+        usage=summed(run.usage for run in end.tree.runs),
         ms=round(end.seconds * 1000, 1),
     )

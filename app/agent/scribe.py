@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import orjson
 
 from app.agent.tasks import unbroken
+from app.agent.tool_run import ToolError
 from app.domain import frames
 from app.domain.frames import Chunk
 from app.domain.results import Result, fold_result, shown
@@ -22,6 +23,8 @@ from app.sessions.runs import Message
 from app.store.calls import Call
 from app.store.framelog import Feed
 from app.store.frames import Frame
+
+FULL = "The message is full: the tool cannot show more."
 
 T = TypeVar("T")
 
@@ -95,14 +98,18 @@ class Draft:
 
 
 class Scribe:
-    """The one writer of a tree's message and frames."""
+    """The one writer of a tree's message and frames. ``max_bytes``: of the message at a commit; ``max_parts``: above which its tools
+    add none."""
 
-    def __init__(self, feed: Feed, fold: MessageFold, *, in_step: bool, max_bytes: int) -> None:
+    def __init__(
+        self, feed: Feed, fold: MessageFold, *, in_step: bool, max_bytes: int, max_parts: int
+    ) -> None:
         self.fold = fold
         self._feed = feed
         self._in_step = in_step
         self._max_bytes = max_bytes
-        self._committed = fold.stored()
+        self._max_parts = max_parts
+        self._committed = fold.stored(), dict(fold.metadata)
         self._lock = asyncio.Lock()
         self._drafting = False
         self._backlog: list[Callable[[Draft], None]] = []
@@ -110,6 +117,13 @@ class Scribe:
     def say(self, *chunks: Chunk) -> None:
         """Shows frames at once."""
         self.write(lambda draft: draft.say(*chunks))
+
+    def show(self, chunk: Chunk) -> None:
+        """Shows at once what a tool shows. Raises ``ToolError`` when the message has no room for another part."""
+        full = len(self.fold.parts) >= self._max_parts and not chunk.get("transient")
+        if full and self.fold.shown_by(chunk) is None:
+            raise ToolError(FULL)
+        self.write(lambda draft: draft.show(chunk))
 
     def write(self, write: Callable[[Draft], None]) -> None:
         """Shows at once what ``write`` puts into a draft."""
@@ -162,7 +176,7 @@ class Scribe:
             finally:
                 self._drafting = False
                 if committed:
-                    self._committed = stored  # pyright: ignore[reportPossiblyUnboundVariable]
+                    self._committed = stored, dict(self.fold.metadata)  # pyright: ignore[reportPossiblyUnboundVariable]
                     self._show(draft)
                     self._feed.mark_written(self._feed.last_seq)
                     self._feed.commit(self._feed.last_seq)

@@ -1,6 +1,6 @@
 """What a tree's own rows say of its surroundings: which agent drives a run, which tool a call names, what these are told."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from app.agent.context import RequestContext, ToolContext
 from app.agent.declaration import Agent
@@ -8,6 +8,7 @@ from app.agent.deps import Deps, RunFailed
 from app.agent.emitter import Emitter
 from app.agent.tools import Tool
 from app.domain.call_state import CallKind
+from app.domain.frames import Chunk
 from app.domain.history import Entry
 from app.errors import ERRORS, Code
 from app.log import cause_chain, get_logger
@@ -55,8 +56,11 @@ class Surroundings:
         session = self._tree.session
         return RequestContext(session.owner, session.chat_id, str(run.id), self._tree.root.request or {})
 
-    def tool_context(self, run: Run, call: Call, history: Sequence[Entry], emitter: Emitter) -> ToolContext:
-        about = self.request_context(run)
+    def tool_context(
+        self, run: Run, call: Call, history: Sequence[Entry], show: Callable[[Chunk], None]
+    ) -> ToolContext:
+        """``show`` takes what the tool shows on the page; see ``Emitter``."""
+        about, under = self.request_context(run), self.root_call_of(call)
         return ToolContext(
             owner=about.owner,
             session_id=about.session_id,
@@ -64,7 +68,7 @@ class Surroundings:
             request=about.request,
             call_id=call.call_id,
             outbox=self._deps.outbox,
-            emitter=emitter,
+            emitter=Emitter(call.call_id, show, under=(under.call_id, under.tool)),
             approved=call.kind is CallKind.APPROVAL,
             history=history,
         )

@@ -11,7 +11,7 @@ Shapes (``VERSION`` 1)::
                    | {"type": "reasoning", "text", "signature"?, "id"?}
                    | {"type": "call", "id", "tool", "input"}
                    | {"type": "file", "mediaType", "url"}],
-                "provider"?: {"name", "version", "body", "details"?}}
+                "provider"?: {"name", "version", "body", "details"?}, "usage"?: {"inputTokens", "outputTokens"}}
     tool       {"v": 1, "role": "tool", "results": [{"id", "tool", "outcome", "value"}]}
 
 ``outcome`` is a ``call_state.Outcome``; ``value`` is the output for ``ok``, else the text the model may read. ``output`` marks the
@@ -41,10 +41,16 @@ def user_entry(parts: Sequence[dict[str, Any]]) -> Entry:
     return {"v": VERSION, "role": "user", "parts": list(parts)}
 
 
-def assistant_entry(parts: Sequence[dict[str, Any]], provider: dict[str, Any] | None = None) -> Entry:
+def assistant_entry(
+    parts: Sequence[dict[str, Any]],
+    provider: dict[str, Any] | None = None,
+    usage: dict[str, int] | None = None,
+) -> Entry:
     entry: Entry = {"v": VERSION, "role": "assistant", "parts": list(parts)}
     if provider is not None:
         entry["provider"] = provider
+    if usage is not None:
+        entry["usage"] = usage
     return entry
 
 

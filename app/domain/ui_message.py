@@ -136,12 +136,14 @@ class MessageFold:
         while self.parts and self.parts[-1]["type"] == "step-start":
             self.parts.pop()
 
-    def copy(self) -> list[Part]:
-        """The parts as they are, to go back to with ``restore``."""
-        return [dict(part) for part in self.parts]
+    def copy(self) -> tuple[list[Part], dict[str, Any]]:
+        """The parts and the metadata as they are, to go back to with ``restore``."""
+        return [dict(part) for part in self.parts], dict(self.metadata)
 
-    def restore(self, parts: Sequence[Part]) -> None:
+    def restore(self, copy: tuple[Sequence[Part], Mapping[str, Any]]) -> None:
         """Goes back to a ``copy``; nothing was streamed since."""
+        parts, metadata = copy
+        self.metadata = dict(metadata)
         open_at = {
             key: next(i for i, p in enumerate(self.parts) if p is part) for key, part in self._open.items()
         }

@@ -38,6 +38,10 @@ class Tree:
         return sorted(mine, key=lambda c: c.ordinal)
 
     @property
+    def runs(self) -> list[Run]:
+        return [self.root, *self.children.values()]
+
+    @property
     def unsettled(self) -> list[Call]:
         return [c for c in self.calls.values() if c.state is not CallState.SETTLED]
 

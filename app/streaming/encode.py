@@ -8,7 +8,8 @@
 - Endings: what is open is closed, and no last step is left that satisfies a stock predicate.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from app.domain import frames
 from app.domain.frames import ENDINGS, Chunk
@@ -45,8 +46,9 @@ class Encoder:
     def ended(self) -> bool:
         return self._state.place is Place.ENDED
 
-    def start(self) -> Iterator[Chunk]:
-        yield from self._out(frames.start(self._message_id))
+    def start(self, metadata: Mapping[str, Any] | None = None) -> Iterator[Chunk]:
+        """``metadata``: the message's, as it is stored."""
+        yield from self._out(frames.start(self._message_id, dict(metadata or {})))
 
     def feed(self, chunk: Chunk) -> Iterator[Chunk]:
         """The chunks to send for one frame of the run."""

@@ -110,7 +110,7 @@ class Tail:
                 aside=aside,
                 part_of=parts.get,
             )
-            sent = list(encoder.start())
+            sent = list(encoder.start(view.metadata))
             for chunk in _stored(view, attach):
                 sent += encoder.feed(chunk)
             if view.state is not RunState.RUNNING:

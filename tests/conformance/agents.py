@@ -5,7 +5,7 @@
 ``[at NAME]`` in a scripted text, and the tool ``hold``, wait at a gate of that name, which any other chat opens with the tool
 ``let_go``: so a scenario decides how long a run runs, and not the speed of the machine. ``effects`` reads what a chat left in
 the outbox. ``sent`` tells what the model had been sent. ``asks`` and ``defers`` ask while they run, ``show`` shows data parts and
-sources on the page.
+sources on the page. The agent ``counted`` tells what it uses.
 """
 
 import json
@@ -79,4 +79,9 @@ def _served(agent: Agent, *more: Tool) -> Agent:
 
 
 _root, *_sub_agents = scripts.AGENTS
-AGENTS = [_served(_root, let_go, effects), *(_served(agent) for agent in _sub_agents)]
+_served_root = _served(_root, let_go, effects)
+AGENTS = [
+    _served_root,
+    *(_served(agent) for agent in _sub_agents),
+    replace(_served_root, name="counted", usage_metadata=True),
+]

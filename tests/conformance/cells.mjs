@@ -18,6 +18,7 @@ import stop from './scenarios/stop.mjs';
 import subagents, { withApprovals as subagentApprovals } from './scenarios/subagents.mjs';
 import submit from './scenarios/submit.mjs';
 import turns from './scenarios/turns.mjs';
+import usage from './scenarios/usage.mjs';
 import { hasApprovals, HOOK_VERSIONS, PREDICATES, SOME_VERSIONS, STATES, VERSIONS } from './versions.mjs';
 
 const EVERYWHERE = [
@@ -31,6 +32,7 @@ const EVERYWHERE = [
   history,
   failures,
   shown,
+  usage,
   subagents,
   nested,
   asks,

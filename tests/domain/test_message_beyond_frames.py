@@ -93,3 +93,11 @@ def test_a_snapshot_lays_the_answers_over_the_stored_parts_and_changes_nothing_e
         {**call("input-available"), "toolCallId": "c2"},
     ]
     assert stored[1]["state"] == "input-available"
+
+
+def test_going_back_takes_the_metadata_back_too() -> None:
+    fold = MessageFold(metadata={"usage": {"requests": 1}})
+    before = fold.copy()
+    fold.apply(frames.message_metadata({"usage": {"requests": 2}}))
+    fold.restore(before)
+    assert fold.metadata == {"usage": {"requests": 1}}

@@ -252,6 +252,13 @@ AGENTS = [
     Agent("lost", _no_instructions, model),
     Agent("endless", "", _Endless(), [subagent("endless", "One more.", "endless")]),
     Agent("other", "Play the script.", model, _OWN),
+    Agent(
+        "counted",
+        "Play the script.",
+        model,
+        (*_OWN, *_BUILT_IN, subagent("research", "A child.", "child")),
+        usage_metadata=True,
+    ),
 ]
 
 

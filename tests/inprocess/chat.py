@@ -148,10 +148,8 @@ def continues(reply: Reply, message_id: str) -> bool:
 
 def _fold(messages: list[dict[str, Any]], frame: dict[str, Any]) -> None:
     kind = frame["type"]
-    if kind == "start":
-        if messages[-1]["role"] != "assistant":
-            messages.append({"id": frame["messageId"], "role": "assistant", "parts": []})
-        messages[-1]["id"] = frame["messageId"]
+    if kind in ("start", "message-metadata"):
+        _fold_message(messages, frame)
         return
     parts = messages[-1]["parts"]
     if kind == "start-step":
@@ -174,6 +172,15 @@ def _fold(messages: list[dict[str, Any]], frame: dict[str, Any]) -> None:
             parts.append(dict(frame))
     elif kind.startswith("source-"):
         parts.append(dict(frame))
+
+
+def _fold_message(messages: list[dict[str, Any]], frame: dict[str, Any]) -> None:
+    if frame["type"] == "start":
+        if messages[-1]["role"] != "assistant":
+            messages.append({"id": frame["messageId"], "role": "assistant", "parts": []})
+        messages[-1]["id"] = frame["messageId"]
+    if "messageMetadata" in frame:
+        messages[-1].setdefault("metadata", {}).update(frame["messageMetadata"])
 
 
 def _streamed(parts: list[dict[str, Any]], part_id: str) -> dict[str, Any]:
