@@ -23,7 +23,7 @@ import structlog
 from structlog.contextvars import bound_contextvars as bound
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
-__all__ = ["bound", "cause_chain", "configure", "get_logger", "mask"]
+__all__ = ["Outage", "bound", "cause_chain", "configure", "get_logger", "mask"]
 
 MESSAGE_LIMIT = 500  # characters of one exception's message
 CHAIN_LIMIT = 10
@@ -87,6 +87,26 @@ def configure(format: Literal["json", "console"], stream: TextIO | None = None) 
 def get_logger(name: str) -> FilteringBoundLogger:
     """A logger for a module: `log = get_logger(__name__)`."""
     return cast("FilteringBoundLogger", structlog.get_logger(name))
+
+
+class Outage:
+    """Something that is tried until it works: a line when it first fails, one when it works again, none between."""
+
+    def __init__(self, log: FilteringBoundLogger, failed: str, resumed: str) -> None:
+        self._log = log
+        self._events = failed, resumed
+        self._tries = 0
+
+    def failed(self, error: BaseException) -> None:
+        self._tries += 1
+        if self._tries == 1:
+            self._log.warning(self._events[0], causes=cause_chain(error))
+
+    def over(self) -> None:
+        """It works; also said when nothing had failed."""
+        tries, self._tries = self._tries, 0
+        if tries:
+            self._log.info(self._events[1], tries=tries)
 
 
 def mask(text: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 import structlog
 from pydantic import BaseModel
 
-from app.log import bound, cause_chain, configure, get_logger, mask
+from app.log import Outage, bound, cause_chain, configure, get_logger, mask
 
 
 @pytest.fixture
@@ -53,6 +53,25 @@ def test_a_line_holds_the_event_its_data_and_what_is_bound(stream: io.StringIO) 
     assert line["run_id"] == "r1"
     assert line["logger"] == "app.x"
     assert line["level"] == "info"
+
+
+def test_an_outage_is_told_when_it_begins_and_when_it_is_over(stream: io.StringIO) -> None:
+    outage = Outage(get_logger("app.x"), "bell.lost", "bell.restored")
+    outage.over()
+    for _ in range(2):
+        for _ in range(3):
+            outage.failed(ConnectionError("away"))
+        outage.over()
+        outage.over()
+    told = [(line["event"], line["level"], line.get("tries"), line.get("causes")) for line in lines(stream)]
+    assert (
+        told
+        == [
+            ("bell.lost", "warning", None, ["ConnectionError: away"]),
+            ("bell.restored", "info", 3, None),
+        ]
+        * 2
+    )
 
 
 def test_other_libraries_speak_through_the_same_renderer(stream: io.StringIO) -> None:

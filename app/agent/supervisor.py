@@ -18,7 +18,7 @@ from app.agent.deps import Deps, HandedOver
 from app.agent.loop import TreeDriver
 from app.domain.run_state import RunState
 from app.errors import Code
-from app.log import bound, cause_chain, get_logger
+from app.log import Outage, bound, cause_chain, get_logger
 from app.sessions.runs import Tree
 from app.store.faults import Fault, LeaseLost, classify
 
@@ -263,6 +263,7 @@ class Supervisor:
     # runs that nobody holds
 
     async def _claim_forever(self) -> None:
+        outage = Outage(log, "claim.failed", "claim.resumed")
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLAIM_EVERY_S):
@@ -273,17 +274,20 @@ class Supervisor:
             try:
                 async for run_id, epoch in self._deps.leases.claim_next(self._max_running - len(self._owned)):
                     self.wake(run_id, epoch)
+                outage.over()
             except Exception as error:
-                log.warning("claim.failed", causes=cause_chain(error))
+                outage.failed(error)
                 await asyncio.sleep(CLAIM_EVERY_S)
 
     async def _forever(self, name: str, job: Callable[[], Awaitable[None]], every_s: float) -> None:
+        outage = Outage(log.bind(job=name), "background.failed", "background.resumed")
         while True:
             await asyncio.sleep(every_s)
             try:
                 await job()
+                outage.over()
             except Exception as error:
-                log.warning("background.failed", job=name, causes=cause_chain(error))
+                outage.failed(error)
 
     def _odd_job(self, job: Awaitable[None]) -> None:
         task = asyncio.ensure_future(job)

@@ -17,7 +17,7 @@ from uuid import UUID
 import asyncpg
 
 from app.clock import monotonic
-from app.log import cause_chain, get_logger
+from app.log import Outage, get_logger
 from app.store.engine import connect
 from app.store.frames import INSERT, Frame
 
@@ -203,6 +203,7 @@ class FrameLog:
 
     async def _write(self) -> None:
         connection: asyncpg.Connection | None = None
+        outage = Outage(log, "frames.write_failed", "frames.write_resumed")
         try:
             while self._dirty or self._bells or not self._stopping:
                 await self._due.wait()
@@ -219,8 +220,9 @@ class FrameLog:
                             feed.forget_written()
                         dirty |= set(self._feeds)
                     await self._write_batch(connection, dirty, bells)
+                    outage.over()
                 except Exception as error:
-                    log.warning("frames.write_failed", causes=cause_chain(error))
+                    outage.failed(error)
                     self._dirty |= dirty
                     self._bells |= bells
                     self._due.set()
@@ -257,14 +259,15 @@ class FrameLog:
         self.on_batch(monotonic() - began, len(rows))
 
     async def _listen(self) -> None:
+        outage = Outage(log, "doorbell.lost", "doorbell.restored")
         while True:
             try:
-                await self._listen_once()
+                await self._listen_once(outage)
             except Exception as error:
-                log.warning("doorbell.lost", causes=cause_chain(error))
+                outage.failed(error)
             await asyncio.sleep(_RETRY_LISTEN_S)
 
-    async def _listen_once(self) -> None:
+    async def _listen_once(self, outage: Outage) -> None:
         """Listens until the connection is lost. Raises what connecting raises, and when it does not answer any more."""
         connection = await connect(self._listen_dsn, application_name="agent-server doorbell")
         gone = asyncio.Event()
@@ -272,6 +275,7 @@ class FrameLog:
             connection.add_termination_listener(lambda _: gone.set())
             await connection.add_listener(_CHANNEL, self._rung)
             self.listening = True
+            outage.over()
             self.wake_all()  # whatever rang while nobody listened
             while not gone.is_set():
                 with suppress(TimeoutError):

@@ -7,6 +7,9 @@ import pytest
 
 from app.store.engine import connect, dumps, loads, open_pool
 from app.store.transaction import Store
+from tests.inprocess.fixtures import logs
+
+__all__ = ["bare", "logs", "pool", "store"]
 
 
 @pytest.fixture

@@ -7,10 +7,12 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from app.store import frames
+from app.store import framelog, frames
+from app.store.engine import connect
 from app.store.framelog import Feed, FrameLog
 from app.store.frames import Frame
 from app.store.transaction import Store
+from tests.inprocess.server import Logs
 from tests.store.make import a_tree, until
 
 PATIENCE_S = 15.0  # a reader that is not woken by then is not woken at all
@@ -243,6 +245,45 @@ async def test_while_the_database_takes_nobody_frames_are_kept_and_then_written(
     await outside.execute(f'alter database "{name}" with allow_connections true')
     await outside.close()
     await until(lambda: holds(bare, feed.run_id, [1, 2, 3]))
+
+
+async def test_an_outage_is_a_line_when_it_begins_and_one_when_it_is_over(
+    here: Replica, bare, postgres_url, monkeypatch: pytest.MonkeyPatch, logs: Logs
+):
+    refused: dict[str, int] = {"agent-server frames": 0, "agent-server doorbell": 0}
+
+    async def counting(dsn: str, *, application_name: str, **settings: str) -> asyncpg.Connection:
+        try:
+            return await connect(dsn, application_name=application_name, **settings)
+        except asyncpg.PostgresError:
+            refused[application_name] += 1
+            raise
+
+    async def often() -> bool:
+        return min(refused.values()) >= 3
+
+    monkeypatch.setattr(framelog, "connect", counting)
+    feed = here.log.open(uuid4(), 1, 0)
+    feed.publish([text(1)])
+    await until(lambda: holds(bare, feed.run_id, [1]))
+    name = await bare.fetchval("select current_database()")
+    outside = await asyncpg.connect(postgres_url)
+    await outside.execute(f'alter database "{name}" with allow_connections false')
+    await kill(bare, "frames")
+    await kill(bare, "doorbell")
+    feed.publish([text(2)])
+    await until(often)
+    await outside.execute(f'alter database "{name}" with allow_connections true')
+    await outside.close()
+    await until(lambda: holds(bare, feed.run_id, [1, 2]))
+    await until(lambda: listens(here))
+    for began, over in (
+        ("frames.write_failed", "frames.write_resumed"),
+        ("doorbell.lost", "doorbell.restored"),
+    ):
+        (lost,), (resumed,) = logs.of(began), logs.of(over)
+        assert lost["causes"], "and why"
+        assert resumed["tries"] >= 3
 
 
 async def test_what_an_outage_has_heaped_up_is_written_in_bites(here: Replica, bare):
