@@ -34,7 +34,12 @@ async def history(postgres: Postgres, chat_id: str) -> list[dict[str, Any]]:
         "where s.chat_id = $1 order by h.position",
         chat_id,
     )
-    return [{"role": row["role"], "body": _json(row["body"])} for row in rows]
+    return [{"role": row["role"], "body": _sent(_json(row["body"]))} for row in rows]
+
+
+def _sent(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry without what stands in it for the books alone, which an earlier release may not keep."""
+    return {key: value for key, value in entry.items() if key != "usage"}
 
 
 def _json(value: Any) -> Any:
