@@ -14,38 +14,25 @@ owner died gets the result ``outcome unknown`` unless its tool is retry-safe.
 import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
-from uuid import UUID
 
 from app.agent.asking import ask_person
-from app.agent.declaration import Agent
 from app.agent.deps import Deps, HandedOver, RunFailed
-from app.agent.model import ModelFailure, ModelRequest, ModelResponse
-from app.agent.response import (
-    Planned,
-    add_usage,
-    as_result,
-    child_run,
-    output_of,
-    plan,
-    tokens_of,
-    usage_metadata,
-)
+from app.agent.model_step import ModelSteps
+from app.agent.response import as_result, output_of
 from app.agent.scribe import Draft, MessageTooLarge, Scribe
-from app.agent.step import CallIds, Speech, ask, exceeded
 from app.agent.surroundings import Surroundings
 from app.agent.tasks import together, watched
 from app.agent.tools import Asks, run_tool, too_large, unknown_tool
 from app.domain import frames
 from app.domain.call_state import CallKind, CallState, CloseCode, Outcome
 from app.domain.frames import Chunk
-from app.domain.history import Entry, assistant_entry, calls_of
 from app.domain.results import Result, closed
 from app.domain.run_state import SETTLED, RunState
 from app.domain.ui_message import MessageFold
 from app.errors import Code
 from app.log import get_logger
-from app.sessions.closing import closing_results, ending, partial_entry, results_entry, stopped_meanwhile
-from app.sessions.runs import Message, StopRequested, Tree
+from app.sessions.closing import closing_results, ending, partial_entry, stopped_meanwhile
+from app.sessions.runs import StopRequested, Tree
 from app.store.calls import Call
 from app.store.faults import LeaseLost
 from app.store.runs import Run
@@ -68,14 +55,12 @@ class TreeDriver:
             max_parts=deps.max_parts,
         )
         self._around = Surroundings(deps, tree)
-        self._ids = CallIds(tree.known_ids | {p["toolCallId"] for p in tree.parts if "toolCallId" in p})
+        self._model = ModelSteps(deps, tree, self._scribe, self._around)
         self._stop = asyncio.Event()
         self._draining = False
         self._over = False  # the tree is being stopped or was lost: its tools show no more
         self._handing_over = False  # something of the tree waits for its next owner
         self._due: set[str] = set()  # begun calls whose tool this owner has yet to run
-        self._histories: dict[UUID, list[Entry]] = {}
-        self._speech: Speech | None = None  # the root's response that is being streamed
 
     def stop(self) -> None:
         self._stop.set()
@@ -160,7 +145,7 @@ class TreeDriver:
                 return False
             if self._draining:
                 raise HandedOver
-            if await self._model_step(run):
+            if await self._model.step(run):
                 return True
 
     async def _execute(self, run: Run, step: Sequence[Call]) -> None:
@@ -186,7 +171,7 @@ class TreeDriver:
         if tool is None:
             await self._settle_call(call, as_result(unknown_tool()))
             return
-        context = self._around.tool_context(run, call, await self._history_of(run), self._show)
+        context = self._around.tool_context(run, call, await self._model.history_of(run), self._show)
         try:
             running = run_tool(tool, context, call.input)
             result = await self._deps.observe.tool(call.tool, call.call_id, running)
@@ -214,94 +199,10 @@ class TreeDriver:
                 await self._scribe.exclusively(settled)
                 child.state, child.error_code = RunState.FAILED, str(failure.code)
         if child.state is RunState.COMPLETED:
-            history = await self._history_of(child)
+            history = await self._model.history_of(child)
             await self._settle_call(call, Result(Outcome.OK, output_of(history[-1])))
         else:
             await self._settle_call(call, Result(Outcome.ERROR, "The sub-agent failed.", child.error_code))
-
-    async def _model_step(self, run: Run) -> bool:
-        """One model request and its commit. ``True``: the response made no calls, so the run is complete."""
-        agent = self._around.agent_of(run)
-        if exceeded(agent.limits, run, self._deps.max_steps, self._around.depth_of(run)):
-            raise RunFailed(Code.RUN_LIMIT_EXCEEDED)
-        history = await self._history_of(run)
-        results = (
-            [results_entry(history[-1], run.id, list(self._tree.calls.values()))]
-            if calls_of(history[-1])
-            else []
-        )
-        is_root = run.parent_run is None
-        speech, response, planned = await self._respond(run, agent, [*history, *results])
-        entries = [*results, assistant_entry(planned.parts, response.provider, tokens_of(response))]
-        usage = add_usage(run.usage, response, len(planned.calls))
-        complete = not planned.calls
-        tells_usage = self._around.agent_of(self._tree.root).usage_metadata
-
-        def write(draft: Draft) -> None:
-            if is_root and not speech.begun:
-                draft.open_step()
-            draft.ensure_step()
-            draft.say(*planned.chunks)
-            if tells_usage:
-                draft.say(usage_metadata(self._tree, run, usage))
-            if is_root and complete:
-                draft.close_step()
-                draft.say(frames.FINISH)
-
-        async def commit(message: Message | None) -> None:
-            await self._deps.runs.commit_response(
-                self._tree,
-                run,
-                entries=entries,
-                new_calls=planned.calls,
-                new_children=planned.children,
-                usage=usage,
-                message=message,
-                settle=complete,
-            )
-            run.step, run.usage = run.step + 1, usage  # before the next commit of the tree, which tells of it
-
-        if is_root or planned.chunks or tells_usage:
-            await self._scribe.commit(write, commit)
-        else:
-            await self._scribe.exclusively(commit(None))
-        history += entries
-        if is_root:
-            self._speech = None
-        if complete:
-            run.state = RunState.COMPLETED
-        for child in planned.children:
-            self._tree.children[child.run_id] = child_run(run, child)
-            self._histories[child.run_id] = [child.first]
-        return complete
-
-    async def _respond(
-        self, run: Run, agent: Agent, history: Sequence[Entry]
-    ) -> tuple[Speech, ModelResponse, Planned]:
-        """One model request. Raises ``RunFailed``, also for whatever the agent's own code raises: it ends this run and no other."""
-        is_root = run.parent_run is None
-        try:
-            ready = await agent.for_step(self._around.request_context(run))
-            speech = Speech(ready, self._scribe if is_root else None, self._ids, run.step + 1)
-            if is_root:
-                self._speech = speech
-            tools = [tool.spec for tool in ready.tools]
-            request = ModelRequest(ready.instructions, history, tools, ready.settings)
-            response = await self._deps.observe.model(run.agent, ask(ready.model, request, speech))
-            speech.end()
-            planned = plan(
-                run,
-                ready,
-                response,
-                batch=self._tree.batch,
-                stored_id=speech.stored_id,
-                new_id=self._deps.new_id,
-            )
-        except ModelFailure as failure:
-            raise RunFailed(failure.code) from failure
-        except Exception as error:
-            raise RunFailed(Code.FRAMEWORK_INTERNAL_ERROR) from error
-        return speech, response, planned
 
     async def _settle_call(self, call: Call, result: Result) -> None:
         """An output that the message cannot hold fails its own call, and not the run."""
@@ -348,7 +249,7 @@ class TreeDriver:
     async def _settle(self, state: RunState, code: Code | None = None) -> RunState:
         """The tree's end by a stop or a failure: every call gets its result, what was said is kept."""
         tree, error_code = self._tree, str(code) if code else None
-        said = self._speech.cut() if self._speech is not None else []
+        said = self._model.cut()
         if code is Code.STATE_SIZE_EXCEEDED:
             self._scribe.rewind()
         _, tree.calls = await self._deps.runs.look(tree)
@@ -372,11 +273,6 @@ class TreeDriver:
         return state
 
     # small things
-
-    async def _history_of(self, run: Run) -> list[Entry]:
-        if run.id not in self._histories:
-            self._histories[run.id] = await self._deps.runs.history(self._tree, run)
-        return self._histories[run.id]
 
     def _show(self, chunk: Chunk) -> None:
         """What a tool shows: at once, and stored with the next commit. Raises ``ToolError`` when the message is full."""

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from app.agent.step import MAX_DEPTH
+from app.agent.model_request import MAX_DEPTH
 from app.domain.call_state import CLOSED, CloseCode
 from tests.inprocess.agents import asked, gates, told
 from tests.inprocess.chat import Page, call, calls, continues, is_harmless, mail, refusal, script
