@@ -15,6 +15,8 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+import orjson
+
 from app.agent.asking import ask_person
 from app.agent.deps import Deps, HandedOver, RunFailed
 from app.agent.model_step import ModelSteps
@@ -205,7 +207,10 @@ class TreeDriver:
             await self._settle_call(call, Result(Outcome.ERROR, "The sub-agent failed.", child.error_code))
 
     async def _settle_call(self, call: Call, result: Result) -> None:
-        """An output that the message cannot hold fails its own call, and not the run."""
+        """An output that a message cannot hold fails its own call, and not the run; a child's is in no message, and bounded alike."""
+        unseen = call.run_id != self._tree.root.id
+        if unseen and len(orjson.dumps(result.value)) > self._deps.max_message_bytes:
+            result = as_result(too_large())
         try:
             await self._commit_result(call, result)
         except MessageTooLarge:

@@ -87,6 +87,12 @@ async def nothing() -> None:
     """Gives nothing."""
 
 
+@tool
+async def much(size: int) -> str:
+    """Gives a text of this many characters."""
+    return "x" * size
+
+
 @tool(needs_approval=True)
 async def guarded_hold(gate: str, context: ToolContext) -> str:
     """Waits at a gate once it is approved; one line in the outbox says that it began."""
@@ -217,6 +223,7 @@ _SHOWING: tuple[Any, ...] = (show, show_in_thread, show_again, show_approved, sh
 _OWN: tuple[Any, ...] = (
     hold,
     nothing,
+    much,
     guarded_hold,
     timed_email,
     timed_location,

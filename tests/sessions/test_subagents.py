@@ -283,3 +283,15 @@ async def test_a_provider_that_repeats_ids_in_child_and_parent_gets_one_row_each
     await page.post()
     assert [line["kind"] for line in server.sent_mail()] == ["email", "email"]
     assert page.part("x_2")["state"] == "output-available"
+
+
+@pytest.mark.parametrize("whose", ["root", "child"])
+async def test_an_output_that_a_message_could_not_hold_fails_its_own_call_whoever_made_it(serve, whose):
+    async with serve(max_message_bytes=2500) as server:
+        page = Page(server)
+        step = calls(call("much", "m", size=2500), call("much", "n", size=10))
+        steps = (step, {"text": "bye"})
+        await page.play(*(steps if whose == "root" else (calls(research("r", *steps)), {"text": "bye"})))
+        assert page.text == "bye"
+        rows = await server.sql("select call_id, error_code from call where tool = 'much' order by call_id")
+        assert [tuple(row) for row in rows] == [("m", "tool_output_too_large"), ("n", None)]
