@@ -173,10 +173,8 @@ def _safe_message(error: BaseException) -> str:
 def _message(error: BaseException) -> str:
     # Told apart by shape, since this file knows no library of the rooms above it.
     attributes = cast("Any", error)
-    if hasattr(error, "statement") and hasattr(
-        error, "orig"
-    ):  # SQLAlchemy: SQL and values; its cause says why
-        return ""
+    if hasattr(error, "statement") and hasattr(error, "orig"):  # SQLAlchemy: SQL and values
+        return ""  # its cause says why
     if hasattr(error, "error_count") and hasattr(error, "errors"):  # pydantic
         faults = attributes.errors(include_url=False, include_input=False, include_context=False)
         return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['type']}" for fault in faults[:5])

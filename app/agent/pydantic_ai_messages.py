@@ -230,9 +230,7 @@ def _response_parts(
             parts.append(details)
             continue
         part = next(said)
-        if part["type"] == "text" and (
-            part["text"].strip() or details
-        ):  # nothing but spaces would be refused
+        if part["type"] == "text" and (part["text"].strip() or details):  # spaces alone would be refused
             parts.append(messages.TextPart(part["text"], **details))
         elif part["type"] == "reasoning" and details:  # without its signature no provider wants it back
             parts.append(messages.ThinkingPart(part["text"], **details))
@@ -245,9 +243,8 @@ def _response_parts(
 def _tool_return(result: Mapping[str, Any], rename: Callable[[str], str]) -> messages.ToolReturnPart:
     call_id = rename(result["id"])
     if result["outcome"] == Outcome.OK:
-        content = (
-            result["value"] if result["value"] is not None else "null"
-        )  # an empty text would look like a failure
+        # An empty text would look like a failure.
+        content = result["value"] if result["value"] is not None else "null"
         return messages.ToolReturnPart(result["tool"], content, call_id)
     outcome = {Outcome.ERROR: "failed", Outcome.DENIED: "denied"}.get(
         Outcome(result["outcome"]), "interrupted"

@@ -18,9 +18,8 @@ publish a note when you have found something, and end with a summary of a few se
 def agents(model_name: str, limits: Limits) -> list[Agent]:
     """The assistant and its researcher, on one shared model. Raises ``RegistryError`` when the model cannot
     be set up."""
-    from app.agent.pydantic_ai_model import (
-        PydanticAiModel,
-    )  # two seconds of imports, only for a configured model
+    # Two seconds of imports, only for a configured model.
+    from app.agent.pydantic_ai_model import PydanticAiModel
 
     try:
         model = PydanticAiModel(model_name)

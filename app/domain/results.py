@@ -62,9 +62,8 @@ def at_the_end(
     not begun never begins. ``started``: what a tool that runs right now is told."""
     if state is CallState.ANSWERED and answer is not None:
         return of_answer(kind, answer, error_code) or closed(code)
-    runs_now = (
-        state is CallState.STARTED and kind is not CallKind.SUBAGENT
-    )  # a child run is no tool: its own calls tell
+    # A child run is no tool: its own calls tell.
+    runs_now = state is CallState.STARTED and kind is not CallKind.SUBAGENT
     return closed(started if runs_now else code)
 
 

@@ -18,14 +18,16 @@ from app.domain.run_state import LIVE, RunState
 from app.domain.turn import Posted, Turn
 from app.errors import Code, ServiceError
 from app.log import cause_chain, get_logger
+from app.sessions.answer_facts import Seen, facts
 from app.sessions.closing import settle_without_owner
+from app.sessions.continuing import plan
 from app.sessions.faults import as_service_error
 from app.sessions.leases import Claim, Leases
 from app.sessions.owner_quota import OwnerQuota
 from app.sessions.plans import Attach, HarmlessStep, Plan
 from app.sessions.starting import Begin, begin
 from app.sessions.stop import Stop
-from app.sessions.submit import Seen, Submitter
+from app.sessions.submit import Submitter
 from app.store import messages, runs, sessions
 from app.store.faults import Fault, classify
 from app.store.messages import Message
@@ -143,7 +145,7 @@ class Chat:
                 self._owner.announce(decided.began.run_id)
         if decided.seen is not None and asked.turn.continued is not None:
             submitted = await self._submitter.submit_all(decided.session_id, decided.seen)
-            return self._submitter.plan(submitted, asked.turn.continued)
+            return plan(submitted, asked.turn.continued)
         if decided.plan is None:
             raise RuntimeError("no plan")
         return decided.plan
@@ -165,9 +167,8 @@ class Chat:
                 if decided.began is not None:
                     if await self._did_begin(decided.began, error):
                         return decided
-                    self._owner.adopt(
-                        decided.began.run_id
-                    )  # nobody can say whether it began: if it did, it is driven
+                    # Nobody can say whether it began: if it did, it is driven.
+                    self._owner.adopt(decided.began.run_id)
                 raise as_service_error(error, committed=False) from error
         raise ServiceError(Code.STATE_CONCURRENCY_CONFLICT, "the run changed hands again and again")
 
@@ -276,7 +277,7 @@ class Chat:
     ) -> None:
         """The last message is an assistant's: path 3, or nothing to do."""
         turn = asked.turn
-        seen = await self._submitter.facts(tx, session.id if session is not None else None, turn.answers)
+        seen = await facts(tx, session.id if session is not None else None, turn.answers)
         seen = [each for each in seen if not each.is_history]
         ask = Ask.ANSWERS if seen else Ask.NOTHING
         continued = turn.continued

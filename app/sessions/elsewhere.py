@@ -6,6 +6,8 @@ from typing import Any
 from app.domain.answers import Answer
 from app.domain.continuation import CONTINUATION, Posted, progress
 from app.errors import Code, ServiceError
+from app.sessions.answer_facts import facts
+from app.sessions.continuing import check
 from app.sessions.faults import as_service_error
 from app.sessions.submit import Submitter
 from app.store import sessions
@@ -25,11 +27,11 @@ class Elsewhere:
                 session = await sessions.lock(tx, owner, chat_id)
                 if session is None:
                     raise ServiceError(Code.STATE_SESSION_NOT_FOUND)
-                seen = await self._submitter.facts(tx, session.id, answers)
+                seen = await facts(tx, session.id, answers)
         except Exception as error:
             raise as_service_error(error, committed=False) from error
         submitted = await self._submitter.submit_all(session.id, seen)
-        self._submitter.check(submitted)
+        check(submitted)
         outcomes: list[dict[str, Any]] = []
         for each in submitted:
             item: dict[str, Any] = {"toolCallId": each.answer.call_id, "outcome": str(each.outcome)}

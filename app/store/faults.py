@@ -37,9 +37,8 @@ def classify(error: BaseException) -> Fault | None:
         case LeaseLost():
             return Fault.CONFLICT
         case asyncpg.InvalidCachedStatementError():
-            return (
-                Fault.TRANSIENT
-            )  # the schema was migrated under a prepared statement, which is forgotten now
+            # the schema was migrated under a prepared statement, which is forgotten now
+            return Fault.TRANSIENT
         case asyncpg.PostgresError():
             return _of_state(getattr(error, "sqlstate", None))
         case asyncpg.InterfaceError():

@@ -1,11 +1,10 @@
 """From the shape of a request to its answer, computed by the code that decides it and not typed.
 
-Each row gives the facts of a request; the answer comes from the tables of ``domain`` and the errors of ``Submitter.check``.
+Each row gives the facts of a request; the answer comes from the tables of ``domain`` and the errors of ``sessions.continuing``.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
 
 from structlog.testing import capture_logs
 
@@ -13,7 +12,8 @@ from app.domain.answers import Answer, AnswerKind, Outcome
 from app.domain.continuation import CONTINUATION, Posted, Progress, Wire
 from app.domain.path import PATH, Ask, Path, Standing
 from app.errors import Code, ServiceError
-from app.sessions.submit import Submitted, Submitter
+from app.sessions.continuing import check
+from app.sessions.submit import Submitted
 
 _PATHS: dict[Path, str] = {
     Path.FRESH: "200: a new message, from its first step",
@@ -61,7 +61,7 @@ def submitted(outcomes: Iterable[tuple[Outcome, bool]], error: Code | None = Non
     ]
     try:
         with capture_logs():
-            Submitter.check(cast("Any", None), given)  # it looks at the outcomes alone
+            check(given)
     except ServiceError as refusal:
         return _refused(refusal)
     return "200"
