@@ -3,6 +3,7 @@
 import { getToolName, isReasoningUIPart, isTextUIPart, isToolUIPart, type UIMessage } from 'ai';
 import { memo } from 'react';
 import { Markdown } from './markdown.tsx';
+import { Shown } from './shown.tsx';
 import { type Answer, type Decide, ToolPart } from './tool-part.tsx';
 import type { Progress } from './use-agent.ts';
 
@@ -39,11 +40,12 @@ export const Message = memo(function Message({ message, live, progress, onAnswer
           );
         }
         const note = noteOf(part);
-        return note ? (
+        if (!note) return <Shown key={index} part={part} />;
+        return (
           <p key={index} className="note">
             {note}
           </p>
-        ) : null;
+        );
       })}
     </li>
   );
