@@ -26,6 +26,9 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 __all__ = ["Outage", "bound", "cause_chain", "configure", "get_logger", "mask"]
 
 MESSAGE_LIMIT = 500  # characters of one exception's message
+READ_LIMIT = (
+    20 * MESSAGE_LIMIT
+)  # of these the secrets are masked; the rest, which may be megabytes, is not looked at
 CHAIN_LIMIT = 10
 TRACE_LIMIT = 30
 
@@ -35,11 +38,18 @@ QUIET = (
     "uvicorn.access",
 )  # fmt: skip
 
+# No pattern begins with a repetition: a message may quote a megabyte of anything, and has to be read in one go.
+_NAMED = r"(?:passw(?:or)?d|api[_-]?key|access[_-]?key|secret|token"
 _SECRETS = (
-    (re.compile(r"([a-z][a-z0-9+.-]*://[^\s:/@]*):[^\s/]*@", re.IGNORECASE), r"\1:***@"),
+    (re.compile(r"(://[^\s:/@]*):[^\s/]*@"), r"\1:***@"),
     (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{6,}", re.IGNORECASE), r"\1 ***"),
     (re.compile(r"\bsk-[\w-]{6,}"), "sk-***"),
-    (re.compile(r"\b(password|passwd|api[_-]?key|secret|token)=[^\s&;,'\"]+", re.IGNORECASE), r"\1=***"),
+    (re.compile(rf"({_NAMED})=)[^\s&;,'\"]+", re.IGNORECASE), r"\1***"),
+    # of a dict or a JSON text that is quoted: headers, a body, arguments
+    (
+        re.compile(rf"""({_NAMED}|authorization|cookie)['"]\s?[:=]\s?)(?:"[^"]*"|'[^']*')""", re.IGNORECASE),
+        r"\1***",
+    ),
 )
 # What asyncpg's messages add to the plain fact: values of a row, of an argument.
 _QUOTED = re.compile(r"(?s)\nDETAIL:.*|(?<=for query argument )(\$\d+): .*")
@@ -166,7 +176,7 @@ def _safe_message(error: BaseException) -> str:
         text = _message(error)
     except Exception as fault:  # a log line must not fail because an exception cannot be printed
         text = f"<message lost: {type(fault).__name__}>"
-    text = mask(" ".join(text.split()))
+    text = mask(" ".join(text[:READ_LIMIT].split()))
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"
 
 

@@ -1,6 +1,7 @@
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -111,10 +112,30 @@ def test_a_value_that_json_cannot_hold_never_loses_the_line(stream: io.StringIO)
         ("Authorization: Bearer abcdef0123456789", "Authorization: Bearer ***"),
         ("Incorrect API key provided: sk-proj-abc_123456", "Incorrect API key provided: sk-***"),
         ("postgresql:///d?host=/run&password=abc&x=1", "postgresql:///d?host=/run&password=***&x=1"),
+        (
+            "grant_type=x&client_secret=abc&access_token=d.e",
+            "grant_type=x&client_secret=***&access_token=***",
+        ),
+        ("AWS_SECRET_ACCESS_KEY=abc max_tokens=5", "AWS_SECRET_ACCESS_KEY=*** max_tokens=5"),
+        ("{'x-api-key': 'a b', 'cookie': \"sid='c'\"}", "{'x-api-key': ***, 'cookie': ***}"),
+        ('{"password": "a b", "max_tokens": "5"}', '{"password": ***, "max_tokens": "5"}'),
+        ("Authorization='Bearer abcdefgh'", "Authorization='Bearer ***'"),
     ],
 )
 def test_secrets_are_masked(text: str, shown: str) -> None:
     assert mask(text) == shown
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["a", "a-", "a:", "a://", "://", "://a:", "bearer ", "sk-", "token=", "token': \"", "token'", "'", " "],
+)
+def test_a_message_that_quotes_a_megabyte_is_masked_in_one_go(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    began = time.process_time()
+    mask(text)
+    mask("://" + text)
+    assert time.process_time() - began < 5, "in proportion to its length; a square of it is hours"
 
 
 def test_an_error_that_quotes_its_input_tells_only_its_kind() -> None:
