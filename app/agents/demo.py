@@ -53,7 +53,7 @@ class RuleModel:
         turn = present_turn(request.history)
         reply = self._rules(turn)
         parts: list[dict[str, Any]] = [{"type": "text", "text": reply.text}]
-        words = re.findall(r"\s*\S+\s*?(?=\s|$)", reply.text) or [reply.text]
+        words = re.findall(r"\s*\S+|\s+$", reply.text) or [reply.text]
         for index, word in enumerate(words):
             if index:
                 await asyncio.sleep(self._delay_s)
@@ -131,13 +131,18 @@ RULES: tuple[tuple[str, Callable[[str], Reply]], ...] = (
 """The words that call for a rule, the first match first."""
 
 
+MAX_TEXT = 2000
+"""Characters of a message that the rules look at: some of their patterns need the square of it."""
+
+
 def demo_rules(turn: PresentTurn) -> Reply:
     """What the demo says next."""
     if turn.step:
         return Reply(" ".join(tell(result) for result in turn.newest) or INTRODUCTION)
+    text = turn.text[:MAX_TEXT]
     for words, rule in RULES:
-        if re.search(words, turn.text, re.IGNORECASE):
-            return rule(turn.text)
+        if re.search(words, text, re.IGNORECASE):
+            return rule(text)
     return Reply(INTRODUCTION)
 
 
