@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from math import isfinite
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -146,11 +147,23 @@ def portable_name(tool: str) -> str:
 
 
 def read_input(args: str | Mapping[str, Any] | None, *, empty: Any = None) -> Any:
-    """A call's input as the model wrote it: parsed to plain JSON, or its raw text when that cannot be done. For
-    nothing at all, or ``null``, an empty object, or ``empty``."""
+    """A call's input as the model wrote it: parsed to plain JSON, or its raw text when that cannot be done, or would make
+    another number of one. For nothing at all, or ``null``, an empty object, or ``empty``."""
     if not args or (isinstance(args, str) and args.strip() in ("", "null")):
         return {} if empty is None else empty
     text = args if isinstance(args, str) else json.dumps(args)
     with suppress(ValueError, RecursionError):
-        return plain(json.loads(text))
+        return plain(json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_finite))
     return plain(text)
+
+
+def _integer(digits: str) -> int:
+    if -(2**63) <= (number := int(digits)) < 2**64:
+        return number
+    raise ValueError("an integer over 64 bits")  # a tool must not be run with the float next to it
+
+
+def _finite(digits: str) -> float:
+    if isfinite(number := float(digits)):
+        return number
+    raise ValueError("not a finite number")

@@ -35,6 +35,7 @@ from app.agent.model import (
     ToolInputDelta,
     Usage,
 )
+from app.agent.model_words import read_input
 from app.agent.present_turn import PresentTurn, present_turn
 from app.errors import Code
 
@@ -189,4 +190,6 @@ def _read_call(raw: object, step: int, number: int) -> dict[str, Any]:
         raise ScriptError(f'step {step}: a call is {{"tool", "input", "id"?}}')
     if unknown := set(call) - {"tool", "input", "id"}:
         raise ScriptError(f"step {step}: a call has an unknown key {min(unknown)!r}")
-    return {"type": "call", "id": call_id, "tool": call["tool"], "input": call.get("input", {})}
+    given = call.get("input", {})
+    read = given if isinstance(given, str) else read_input(json.dumps(given))
+    return {"type": "call", "id": call_id, "tool": call["tool"], "input": read}

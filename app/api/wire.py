@@ -40,7 +40,7 @@ def _read_leniently(body: bytes) -> Any:
     """Accepts what orjson refuses and clients do send: half surrogate pairs. Everything else it refuses stays refused."""
     try:
         text = body.decode()
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_int=_number, parse_constant=_refuse_constant)
         return json.loads(
             json.dumps(value, ensure_ascii=False)
             .encode("utf-16", "surrogatepass")
@@ -52,6 +52,12 @@ def _read_leniently(body: bytes) -> Any:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _number(digits: str) -> int | float:
+    """Over 64 bits a float, as orjson has it: JavaScript writes its large numbers without an exponent."""
+    number = int(digits)
+    return number if -(2**63) <= number < 2**64 else float(digits)
 
 
 def _check(value: Any) -> None:
@@ -66,11 +72,8 @@ def _check(value: Any) -> None:
                 deeper.extend(cast("dict[str, Any]", item).values())
             elif isinstance(item, list):
                 deeper.extend(cast("list[Any]", item))
-            elif isinstance(item, float):
-                if not math.isfinite(item):
-                    raise invalid("a number is not finite")
-            elif isinstance(item, int) and not -(2**63) <= item < 2**64:
-                raise invalid("a number is out of range")
+            elif isinstance(item, float) and not math.isfinite(item):
+                raise invalid("a number is not finite")
         if not deeper:
             return
         level = deeper

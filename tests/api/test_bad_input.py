@@ -181,10 +181,30 @@ async def test_a_nul_and_a_text_that_spells_one_survive(server: Server, text: st
     assert message["parts"][0]["text"] == text
 
 
-async def test_a_huge_integer_is_refused_or_kept_but_never_a_failure_of_ours(server: Server):
-    reply = await server.ask("POST", "/chat", raw=raw(str(10**30)))
-    assert reply.status in (200, 400)
-    assert (await server.ask("POST", "/chat", raw=raw(str(2**63)))).status == 200
+@pytest.mark.parametrize("beside", ["whole", r"half a pair: \ud83d"])
+@pytest.mark.parametrize(
+    ("number", "kept"),
+    [
+        (str(2**64 - 1), 2**64 - 1),
+        (str(2**64), 2.0**64),
+        ("18446744073709552000", 2.0**64),
+        (str(-(10**30)), -1e30),
+    ],
+)
+async def test_an_integer_over_64_bits_is_the_float_that_javascript_has(
+    server: Server, number: str, kept: float, beside: str
+):
+    body = chat(messages=[{**USER, "metadata": {"n": "NUMBER", "s": "BESIDE"}}])
+    message = await echoed(
+        server, body.replace(b'"NUMBER"', number.encode()).replace(b"BESIDE", beside.encode())
+    )
+    assert message["metadata"]["n"] == kept
+    assert type(message["metadata"]["n"]) is type(kept)
+
+
+async def test_an_integer_that_no_float_holds_is_refused(server: Server):
+    for number in ("9" * 400, "9" * 5000):
+        assert (await server.ask("POST", "/chat", raw=raw(number))).status == 400
 
 
 async def test_nesting_up_to_the_limit_is_read(server: Server):
