@@ -1,3 +1,5 @@
+"""``python -m app``: whatever keeps it from starting is one line for whoever typed it."""
+
 import json
 import os
 import socket

@@ -1,3 +1,5 @@
+"""A line of the log is one fact, never lost, and holds no secret and no content."""
+
 import io
 import json
 import logging

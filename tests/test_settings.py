@@ -1,3 +1,5 @@
+"""The settings: read once from the environment, refused with every fault and the nearest name, printed without a secret."""
+
 import os
 from pathlib import Path
 

@@ -17,7 +17,7 @@ from app.agent.tools import InvalidInput, Tool, ToolResult, invalid_input, unkno
 from app.clock import NewId
 from app.domain import frames
 from app.domain.answers import approval_id
-from app.domain.call_state import ANSWERABLE, CallKind, CallState
+from app.domain.call_state import ANSWERABLE, CallKind, CallState, first_state
 from app.domain.frames import Chunk
 from app.domain.history import Entry, user_entry
 from app.domain.results import Result, shown
@@ -102,17 +102,16 @@ def _refused(tool: Tool | None, raw: object, call: Call) -> ToolResult | None:
 def _kind(call: Call, tool: Tool, new_id: NewId) -> list[Chunk]:
     """Makes the row what its tool says; gives the frames that show the call."""
     call.kind = tool.kind_for(call.input)
+    call.state = first_state(call.kind)
     call.deadline_s = tool.deadline_s
     call.output_schema = dict(tool.output_schema) if tool.output_schema else None
     if call.kind is CallKind.SUBAGENT:
-        call.state, call.child_run = CallState.STARTED, new_id()
+        call.child_run = new_id()
         return []  # shown only when it is settled: an unfinished part would hold every stock predicate back
     chunks = [frames.tool_input_available(call.call_id, call.tool, call.input)]
     if call.kind is CallKind.APPROVAL:
-        call.state, call.approval_id = CallState.PENDING, approval_id(call.root_run, new_id())
+        call.approval_id = approval_id(call.root_run, new_id())
         chunks.append(frames.tool_approval_request(call.call_id, call.approval_id))
-    elif call.kind is CallKind.CLIENT:
-        call.state = CallState.PENDING
     return chunks
 
 

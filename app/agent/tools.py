@@ -143,15 +143,6 @@ class Tool:
             raise InvalidInput("The arguments must be a JSON object.")
         return self._shape.check(cast("dict[str, Any]", value))
 
-    @functools.cached_property
-    def _output_check(self) -> Callable[[Any], None] | None:
-        return None if self.output_schema is None else schema_check(self.output_schema)
-
-    def check_output(self, output: object) -> None:
-        """Raises ``InvalidInput`` for a client's output that the declared ``output_schema`` refuses."""
-        if self._output_check is not None:
-            self._output_check(output)
-
     def kind_for(self, arguments: Mapping[str, Any]) -> Kind:
         """The kind of a call with this checked input. A predicate that fails asks for the approval."""
         if self.client:

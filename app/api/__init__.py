@@ -1,12 +1,13 @@
 """HTTP only: parse, call one use case, render. No decision is made here.
 
-- ``chat``, ``streams``, ``history``, ``answers``, ``stop``, ``health``   the routes
+- ``chat``, ``streams``, ``history``, ``answers``, ``health``   the routes; ``metrics``: what was counted, for Prometheus
 - ``wire``        what comes in and goes out: every name that is spelled on the wire
 - ``problems``    every failure to its one JSON body
 - ``middleware``  the canonical line of a request, its ids, its headers
 - ``auth``, ``api_keys``, ``jwt``   who asks, and what they may do
 - ``limits``      how much one request may hold, and one owner may do at once
-- ``metrics``     what was counted, for Prometheus
+- ``openapi``, ``documented``   the document, with every typed error of a route
+- ``json_response``, ``sse_response``   the two kinds of answer
 - ``deps``        what the routes are handed
 
 May import: everything below. Only this room, ``playground`` and ``main`` import fastapi.

@@ -4,7 +4,7 @@
 
     server     ready ─begin─▶ started ─settle─▶ settled
                                       ─ask─▶ pending           (a tool that asks while it runs: a client or approval call now)
-    subagent   ready ─begin─▶ started ─settle─▶ settled        (started = its child run exists)
+    subagent                  started ─settle─▶ settled        (its child run exists from the same commit on)
     client     pending ─answer─▶ answered ─settle─▶ settled    (settled at the drain)
     approval   pending ─answer─▶ answered ─begin─▶ started ─settle─▶ settled     (approved)
                                           ─settle─▶ settled                       (denied)
@@ -78,7 +78,7 @@ ASKS = frozenset({CallKind.SERVER})
 
 _FIRST: dict[CallKind, CallState] = {
     CallKind.SERVER: CallState.READY,
-    CallKind.SUBAGENT: CallState.READY,
+    CallKind.SUBAGENT: CallState.STARTED,
     CallKind.CLIENT: CallState.PENDING,
     CallKind.APPROVAL: CallState.PENDING,
 }

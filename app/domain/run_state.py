@@ -46,13 +46,6 @@ NEXT_STATE: dict[tuple[RunState, RunEvent], RunState] = {
 }
 # fmt: on
 
-SETTLES: dict[RunState, RunEvent] = {
-    RunState.COMPLETED: RunEvent.COMPLETE,
-    RunState.FAILED: RunEvent.FAIL,
-    RunState.STOPPED: RunEvent.STOP,
-    RunState.SUPERSEDED: RunEvent.SUPERSEDE,
-}
-
 
 def leaves(event: RunEvent) -> frozenset[RunState]:
     """The states an event may leave from: the guard of its update."""

@@ -1,5 +1,12 @@
 """All SQL. Statements are named for intent; rows come in, domain values go out.
 
+- ``sessions``, ``runs``, ``calls``, ``messages``, ``history``, ``frames``   the rows, a file a table
+- ``framelog``     frames in motion: memory for readers here, batches to the log, a doorbell for the other replicas
+- ``engine``, ``transaction``, ``statements``   the pool, one short transaction, what statements share
+- ``faults``       what a fault means for the request that met it
+- ``schema``, ``migrate``       the tables; their version
+- ``embedded``, ``postmaster``  the default database
+
 May import: errors, domain, settings, log, clock; only this room imports asyncpg and sqlalchemy. Statements are plain SQL with ``$1``
 parameters, each under a sentence that says what it is for; SQLAlchemy describes the tables (``schema``) for the migrations and for
 nothing else.

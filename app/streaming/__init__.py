@@ -2,7 +2,7 @@
 
 - ``replay``   a stored message as frames
 - ``encode``   one client's stream: the writing prefix, what must be closed, the boundary before an ending
-- ``tail``     replay, then follow the run until it suspends or settles
+- ``tail``     replay, then follow the run until it suspends or settles; ``looks`` shares one look at the log among its readers
 - ``sse``      bytes, keep-alive, and the end of a stream by destroying its connection
 
 May import: sessions (reads), store (the frame log), and below; never agent. Subscribe, then read, then follow: no frame is missed,

@@ -1,3 +1,5 @@
+"""Imports point down, as the contracts of pyproject.toml say."""
+
 import subprocess
 import sys
 from pathlib import Path

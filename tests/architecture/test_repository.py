@@ -35,6 +35,19 @@ def test_no_file_of_the_service_is_too_long() -> None:
     assert not refused, f"over {REFUSED} lines: {refused}; getting long: {longer_than(DISCUSSED)}"
 
 
+def test_every_module_stands_on_the_page_of_its_room() -> None:
+    rooms = [path for path in (ROOT / "app").iterdir() if (path / "__init__.py").exists()]
+    assert len(rooms) > 6
+    missing = [
+        str(module.relative_to(ROOT))
+        for room in rooms
+        for page in [(room / "__init__.py").read_text()]
+        for module in room.glob("[!_]*.py")
+        if not re.search(rf"``{module.stem}(\.|``)", page)
+    ]
+    assert not missing, "name it in the __init__.py of its room"
+
+
 MACHINES = re.compile(r"(?<![\w./-])/(?:home|Users|root|mnt|private|work[a-z]*|builds?)/\S")
 REGISTRIES = re.compile(
     r"registry\.(?:npmjs|yarnpkg)|pyp[i]\.org|python[h]osted\.org|artifact[o]ry|verdacc[i]o|dev[p]i"

@@ -1,3 +1,5 @@
+"""A table that decides is whole, or is not made at all."""
+
 from enum import StrEnum
 
 import pytest

@@ -1,3 +1,5 @@
+"""A deleted chat is gone from every table, and its live run with it."""
+
 from tests.inprocess.agents import gates
 from tests.inprocess.chat import Page, call, calls, refusal, script
 from tests.inprocess.server import Server

@@ -1,3 +1,5 @@
+"""How long a finished call and an idle chat are remembered, and what a late answer is told afterwards."""
+
 from tests.inprocess.chat import Page, call, calls, continues, is_harmless, refusal
 from tests.inprocess.server import Server
 

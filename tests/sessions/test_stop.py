@@ -1,3 +1,5 @@
+"""A stop: who settles the run, what becomes of its calls and its text, and what an answer is told afterwards."""
+
 import pytest
 
 from app.domain.call_state import CLOSED, CloseCode
