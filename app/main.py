@@ -176,7 +176,13 @@ def create_app(
         CORSMiddleware,
         allow_origins=list(settings.cors_origins),
         allow_methods=["GET", "POST", "DELETE"],
-        allow_headers=["content-type", "authorization", "user-agent", "last-event-id"],
+        allow_headers=[
+            "content-type",
+            "authorization",
+            "user-agent",
+            "last-event-id",
+            *settings.request_headers,
+        ],
         expose_headers=["x-session-id", "x-run-id", "x-vercel-ai-ui-message-stream"],
     )
     app.add_middleware(RequestLine, metrics=app.state.metrics)
@@ -263,6 +269,7 @@ async def _start(
         ),
         owners=owners,
         metrics=metrics,
+        request_headers=settings.request_headers,
         metrics_here=settings.metrics_port is None,
     )
     _watch(metrics, supervisor, frames, owners, pool)

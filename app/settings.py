@@ -52,6 +52,12 @@ def _check_origin(value: str) -> str:
     return value
 
 
+def _check_header_name(value: str) -> str:
+    if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", value):
+        raise ValueError(f"{value!r} is not the name of a header")
+    return value.lower()
+
+
 def _check_postgres_url(value: SecretStr) -> SecretStr:
     scheme, found, rest = value.get_secret_value().partition("://")
     if not found or scheme not in {"postgresql", "postgres", "postgresql+asyncpg"}:
@@ -87,6 +93,8 @@ Count = Annotated[int, Field(gt=0)]
 PostgresUrl = Annotated[SecretStr, AfterValidator(_check_postgres_url)]
 Reference = Annotated[str, AfterValidator(_check_reference)]
 Origin = Annotated[str, AfterValidator(_check_origin)]
+HeaderName = Annotated[str, AfterValidator(_check_header_name)]
+HeaderNames = Annotated[tuple[HeaderName, ...], NoDecode, BeforeValidator(_split_commas)]
 Origins = Annotated[tuple[Origin, ...], NoDecode, BeforeValidator(_split_commas)]
 
 
@@ -224,6 +232,11 @@ class Settings(BaseSettings):
     cors_origins: Origins = Field(
         default=(),
         description="Comma-separated origins whose pages may call, or `*`. Default: none but our own.",
+    )
+
+    request_headers: HeaderNames = Field(
+        default=(),
+        description="Comma-separated headers of the request that began a turn, for its agent; stored with the run. Default: none.",
     )
 
     metrics_port: int | None = Field(

@@ -15,12 +15,15 @@ from app.domain.history import Entry
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """``owner`` is the authenticated principal; ``session_id`` the chat's id; ``request`` holds the extra keys of
-    the body that began the turn (a language, a page, a tenant), as the client sent them: check before you trust."""
+    the body that began the turn (a language, a page, a tenant), as the client sent them: check before you trust. ``headers``:
+    those of its headers that ``AGENT_SERVER_REQUEST_HEADERS`` names, in lower case; the same for the whole turn, whoever answers
+    a call of it and wherever it is taken over."""
 
     owner: str
     session_id: str
     run_id: str
     request: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,6 +176,7 @@ def child_run(parent: Run, child: Child) -> Run:
         input_message=None,
         message=None,
         request=None,
+        headers=None,
         step=0,
         batch=1,
         epoch=0,

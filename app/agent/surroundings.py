@@ -54,7 +54,10 @@ class Surroundings:
 
     def request_context(self, run: Run) -> RequestContext:
         session = self._tree.session
-        return RequestContext(session.owner, session.chat_id, str(run.id), self._tree.root.request or {})
+        root = self._tree.root
+        return RequestContext(
+            session.owner, session.chat_id, str(run.id), root.request or {}, headers=root.headers or {}
+        )
 
     def tool_context(
         self, run: Run, call: Call, history: Sequence[Entry], show: Callable[[Chunk], None]
@@ -66,6 +69,7 @@ class Surroundings:
             session_id=about.session_id,
             run_id=about.run_id,
             request=about.request,
+            headers=about.headers,
             call_id=call.call_id,
             outbox=self._deps.outbox,
             emitter=Emitter(call.call_id, show, under=(under.call_id, under.tool)),

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from app.api.deps import Services, note_session, open_stream, owner_of, read_body, services
 from app.api.documented import COMMON, STREAM, WITH_BODY, errors
 from app.api.middleware import noted
+from app.api.request_headers import headers_for_agents
 from app.api.sse_response import SseResponse
 from app.api.wire import read_chat, read_object, session_id_in
 from app.clock import monotonic
@@ -82,7 +83,9 @@ async def post_chat(request: Request) -> Response:
     use.body.check(fields)
     chat = read_chat(fields)
     open_stream(request, owner)
-    plan = await use.chat.post(Asked(owner, session_id, chat.turn, chat.agent, chat.request))
+    # A turn keeps the headers it began with, so those of an answer are not read.
+    headers = headers_for_agents(request, use.request_headers) if chat.turn.user is not None else {}
+    plan = await use.chat.post(Asked(owner, session_id, chat.turn, chat.agent, chat.request, headers))
     return await answer(request, use, plan, key=(owner, session_id), read_at=read_at)
 
 

@@ -36,6 +36,8 @@ class Services:
     body: BodyLimits
     owners: OwnerLimits
     metrics: Metrics
+    request_headers: tuple[str, ...]
+    """Those that agents are told."""
     metrics_here: bool
     """Whether ``GET /metrics`` is served among the other routes, and not on a port of its own."""
 

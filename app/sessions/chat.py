@@ -5,7 +5,7 @@ Facts are read once, under the session's row lock. A live run whose lease has la
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -75,13 +75,15 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, parsed. ``agent``: of a new session; ``request``: the body's extra keys."""
+    """One request, parsed. ``agent``: of a new session; ``request``: the body's extra keys; ``headers``: what the agent is told of
+    the request's headers."""
 
     owner: str
     chat_id: str
     turn: Turn
     agent: str | None
     request: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class _LapsedError(Exception):
@@ -338,7 +340,12 @@ class Chat:
             )
         run_id = self._new_id()
         how = Begin(
-            run_id, str(run_id), self._leases.owner if room else None, self._leases.seconds, asked.request
+            run_id,
+            str(run_id),
+            self._leases.owner if room else None,
+            self._leases.seconds,
+            asked.request,
+            asked.headers,
         )
         await begin(
             tx,

@@ -21,6 +21,7 @@ class Begin:
     lease_owner: str | None
     lease_s: float
     request: Mapping[str, Any]
+    headers: Mapping[str, str]
 
 
 async def begin(
@@ -63,6 +64,7 @@ async def begin(
         input_message=user_id,
         message=how.message_id,
         request=how.request,
+        headers=how.headers,
         lease_owner=how.lease_owner,
         lease_s=how.lease_s,
     )

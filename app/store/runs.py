@@ -31,6 +31,7 @@ class Run:
     input_message: str | None
     message: str | None
     request: dict[str, Any] | None
+    headers: dict[str, str] | None
     step: int
     batch: int
     epoch: int
@@ -70,9 +71,9 @@ _CURRENT = f"""
 # age, so their time is the moment and not the beginning of a transaction that may have waited for that lock.
 _INSERT_ROOT = """
     insert into run (
-        id, session_id, root_run, agent, state, input_message, message, request, epoch, lease_owner, lease_until, created_at
+        id, session_id, root_run, agent, state, input_message, message, request, headers, epoch, lease_owner, lease_until, created_at
     ) values (
-        $1, $2, $1, $3, 'running', $4, $5, $6, case when $7::text is null then 0 else 1 end, $7::text,
+        $1, $2, $1, $3, 'running', $4, $5, $6, $9, case when $7::text is null then 0 else 1 end, $7::text,
         case when $7::text is not null then now() + make_interval(secs => $8) end, clock_timestamp()
     )
 """
@@ -193,12 +194,22 @@ async def insert_root(
     input_message: str,
     message: str,
     request: Mapping[str, Any],
+    headers: Mapping[str, str],
     lease_owner: str | None,
     lease_s: float,
 ) -> None:
     """A new root run, running; with ``lease_owner`` it is claimed at once under epoch 1, else it waits unclaimed."""
     await tx.execute(
-        _INSERT_ROOT, run_id, session_id, agent, input_message, message, dict(request), lease_owner, lease_s
+        _INSERT_ROOT,
+        run_id,
+        session_id,
+        agent,
+        input_message,
+        message,
+        dict(request),
+        lease_owner,
+        lease_s,
+        dict(headers) or None,
     )
 
 

@@ -92,6 +92,7 @@ run = Table(
     Column("trim_at", _TIME),
     Column("error_code", sa.Text),
     Column("usage", _JSON),
+    Column("headers", _JSON),  # of the request that began it, as the settings name them (roots)
     Column("created_at", _TIME, nullable=False, server_default=sa.func.now()),
     Column("settled_at", _TIME),
     CheckConstraint(_one_of("state", RunState), name="state"),

@@ -83,6 +83,12 @@ async def hold(gate: str) -> str:
 
 
 @tool
+async def told_headers(context: ToolContext) -> dict[str, str]:
+    """The headers that the agent is told."""
+    return dict(context.headers)
+
+
+@tool
 async def nothing() -> None:
     """Gives nothing."""
 
@@ -222,6 +228,7 @@ _ASKING: tuple[Any, ...] = (asks, defers, insists)
 _SHOWING: tuple[Any, ...] = (show, show_in_thread, show_again, show_approved, show_for_ever, show_too_late)
 _OWN: tuple[Any, ...] = (
     hold,
+    told_headers,
     nothing,
     much,
     guarded_hold,

@@ -38,6 +38,7 @@ async def a_run(tx: Tx, session: Session, *, owner: str | None = "here", message
         input_message="u1",
         message=str(run_id),
         request={},
+        headers={},
         lease_owner=owner,
         lease_s=LEASE_S,
     )

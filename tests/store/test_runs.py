@@ -359,10 +359,12 @@ async def test_a_request_keeps_what_json_can_hold(store: Store):
             input_message="u",
             message="a",
             request=request,
+            headers={"x-tenant": "é"},
             lease_owner=None,
             lease_s=1,
         )
-        assert (await the_run(tx, run_id)).request == request
+        run = await the_run(tx, run_id)
+        assert (run.request, run.headers) == (request, {"x-tenant": "é"})
 
 
 async def test_renewals_at_once_do_not_wait_for_each_other(store: Store):
