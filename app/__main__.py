@@ -44,6 +44,7 @@ def _not_said_already(record: logging.LogRecord) -> bool:
 
 def serve(settings: Settings) -> int:
     """Serves until a signal ends it. Returns the process's exit code."""
+    from app.api.connection import Connection
     from app.main import create_app
 
     app = create_app(settings)
@@ -55,6 +56,7 @@ def serve(settings: Settings) -> int:
         app,
         host=settings.host,
         port=settings.port,
+        http=Connection,
         log_config=None,
         access_log=False,
         server_header=False,

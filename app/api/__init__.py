@@ -5,6 +5,7 @@
 - ``problems``    every failure to its one JSON body
 - ``middleware``  the canonical line of a request, its ids, its headers
 - ``auth``, ``api_keys``, ``jwt``   who asks, and what they may do
+- ``connection``  how long and how large the head of a request may be
 - ``limits``      how much one request may hold, and one owner may do at once
 - ``openapi``, ``documented``   the document, with every typed error of a route
 - ``json_response``, ``sse_response``   the two kinds of answer
