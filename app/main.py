@@ -28,6 +28,7 @@ from app.api.jwt import Jwt, KeySet, fetch_from
 from app.api.limits import BodyLimits, OwnerLimits
 from app.api.middleware import RequestLine
 from app.clock import new_id
+from app.errors import ERRORS
 from app.log import cause_chain, get_logger
 from app.metrics import Metrics
 from app.playground import route as playground
@@ -315,6 +316,9 @@ def _watch(
     metrics: Metrics, supervisor: Supervisor, frames: FrameLog, owners: OwnerLimits, pool: Pool
 ) -> None:
     """What is measured by looking, when the metrics are read."""
+    for code, row in ERRORS.items():  # from 0: of a series that begins with 1 no alert sees the increase
+        if row.uncommitted is None and row.committed is None:
+            metrics.run_failures.labels(str(code))
     metrics.watch("live_runs", "Runs that this replica drives.", lambda: supervisor.running)
     metrics.watch("open_streams", "Streams that are open here.", lambda: owners.open_streams)
     metrics.watch("doorbell_up", "Whether LISTEN's connection stands.", lambda: frames.listening)

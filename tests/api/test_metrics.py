@@ -72,6 +72,8 @@ async def test_what_a_chat_does_is_counted_where_it_happens(server: Server):
     assert value(found, "runs_ended_total", agent="tester", end="suspended") == 1
     assert value(found, "runs_ended_total", agent="tester", end="failed") == 1
     assert value(found, "run_failures_total", code="provider_bad_response") == 1
+    codes = {dict(given)["code"] for sample, given in found if sample == "agent_server_run_failures_total"}
+    assert "provider_auth" in codes, "from 0, so that the first one is an increase"
     assert value(found, "step_seconds_count", agent="tester", outcome="ok") == 3
     assert value(found, "step_seconds_count", outcome="provider_bad_response") == 1
     assert value(found, "tool_seconds_count", tool="get_weather", outcome="ok") == 1
