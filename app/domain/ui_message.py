@@ -22,6 +22,7 @@ class MessageFold:
         self.parts: list[Part] = [dict(part) for part in parts]
         self.metadata: dict[str, Any] = dict(metadata or {})
         self._open: dict[tuple[str, str], Part] = {}
+        self._shown = _by_identity(self.parts)
 
     def apply(self, chunk: Chunk) -> None:
         """Folds one frame in. Raises ``LookupError`` for a frame whose part does not exist: an emitter's bug."""
@@ -39,7 +40,7 @@ class MessageFold:
         elif kind == "file":
             self.parts.append({key: chunk[key] for key in ("type", "mediaType", "url")})
         elif kind.startswith("source-"):
-            self.parts.append(dict(chunk))
+            self._append(dict(chunk))
         elif kind.startswith("data-"):
             self._data(chunk)
         elif kind == "message-metadata":
@@ -98,9 +99,14 @@ class MessageFold:
         part = {key: value for key, value in chunk.items() if key != "transient"}
         known = self.shown_by(chunk)
         if known is None:
-            self.parts.append(part)
+            self._append(part)
         else:
             known.update(part)
+
+    def _append(self, part: Part) -> None:
+        self.parts.append(part)
+        if (key := identity(part)) is not None:
+            self._shown.setdefault(key, part)
 
     def call(self, call_id: str) -> Part | None:
         """The tool part of a call, or ``None``."""
@@ -109,7 +115,7 @@ class MessageFold:
     def shown_by(self, chunk: Chunk) -> Part | None:
         """The part that a data or source chunk has written before, under the same id."""
         key = identity(chunk)
-        return next((part for part in self.parts if identity(part) == key), None) if key is not None else None
+        return self._shown.get(key) if key is not None else None
 
     @property
     def ends_in_empty_step(self) -> bool:
@@ -149,6 +155,7 @@ class MessageFold:
         }
         self.parts[:] = parts
         self._open = {key: self.parts[index] for key, index in open_at.items()}
+        self._shown = _by_identity(self.parts)
 
     def stored(self) -> list[Part]:
         """A copy of the parts fit to be stored: nothing in it is still open."""
@@ -161,6 +168,11 @@ def identity(part: Mapping[str, Any]) -> tuple[str, str] | None:
     kind: str = part["type"]
     key = "id" if kind.startswith("data-") else "sourceId" if kind.startswith("source-") else ""
     return (kind, part[key]) if isinstance(part.get(key), str) else None
+
+
+def _by_identity(parts: Sequence[Part]) -> dict[tuple[str, str], Part]:
+    """The first part of each identity, as the client finds it: a tool may show thousands."""
+    return {key: part for part in reversed(parts) if (key := identity(part)) is not None}
 
 
 def _settled(parts: Sequence[Part]) -> Iterator[Part]:

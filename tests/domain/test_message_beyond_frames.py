@@ -101,3 +101,19 @@ def test_going_back_takes_the_metadata_back_too() -> None:
     fold.apply(frames.message_metadata({"usage": {"requests": 2}}))
     fold.restore(before)
     assert fold.metadata == {"usage": {"requests": 1}}
+
+
+def test_what_a_tool_has_shown_is_found_again_whatever_was_undone_since():
+    def chart(value: int, part_id: str):
+        return frames.data("chart", value, part_id=part_id)
+
+    fold = MessageFold([{"type": "data-chart", "id": "a", "data": 1}])
+    fold.apply(chart(2, "b"))
+    before = fold.copy()
+    for chunk in (chart(3, "a"), chart(3, "b"), chart(3, "c")):
+        fold.apply(chunk)
+    fold.restore(before)
+    assert fold.shown_by(chart(0, "c")) is None
+    for chunk in (chart(4, "a"), chart(4, "b"), chart(4, "c")):
+        fold.apply(chunk)
+    assert [(part["id"], part["data"]) for part in fold.parts] == [("a", 4), ("b", 4), ("c", 4)]
