@@ -14,7 +14,7 @@ What a deployment declares (``declare`` is all of it, for a module of agents to 
 
 - ``declaration``, ``registry``   an agent; the agents of this process, and what is wrong with one
 - ``tools``, ``tool_input``, ``tool_run``   a tool, its schema, one run of it (``daemon_thread`` for a blocking one)
-- ``context``, ``emitter``   what an agent's code is told, and what a tool shows
+- ``context``, ``emitter``   what an agent's code is told, and what a tool shows (``room``: how much of it a message takes)
 - ``output``        a run that ends with a checked value
 - ``mcp_servers``   tools of other processes; ``kept`` holds a connection for everybody
 - ``models``, ``own``   a model by its name; a ``pydantic_ai.Agent`` as it is

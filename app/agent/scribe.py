@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import orjson
 
+from app.agent.room import Room
 from app.agent.tasks import unbroken
-from app.agent.tool_run import ToolError
 from app.domain import frames
 from app.domain.frames import Chunk
 from app.domain.results import Result, fold_result, shown
@@ -23,8 +23,6 @@ from app.sessions.runs import Message
 from app.store.calls import Call
 from app.store.framelog import Feed
 from app.store.frames import Frame
-
-FULL = "The message is full: the tool cannot show more."
 
 T = TypeVar("T")
 
@@ -98,8 +96,8 @@ class Draft:
 
 
 class Scribe:
-    """The one writer of a tree's message and frames. ``max_bytes``: of the message at a commit; ``max_parts``: above which its tools
-    add none."""
+    """The one writer of a tree's message and frames. ``max_bytes``: of the message at a commit, of which its tools show half at the
+    most; ``max_parts``: that its tools show."""
 
     def __init__(
         self, feed: Feed, fold: MessageFold, *, in_step: bool, max_bytes: int, max_parts: int
@@ -108,7 +106,7 @@ class Scribe:
         self._feed = feed
         self._in_step = in_step
         self._max_bytes = max_bytes
-        self._max_parts = max_parts
+        self._room = Room(fold.parts, max_parts=max_parts, max_bytes=max_bytes // 2)
         self._committed = fold.stored(), dict(fold.metadata)
         self._lock = asyncio.Lock()
         self._drafting = False
@@ -119,10 +117,8 @@ class Scribe:
         self.write(lambda draft: draft.say(*chunks))
 
     def show(self, chunk: Chunk) -> None:
-        """Shows at once what a tool shows. Raises ``ToolError`` when the message has no room for another part."""
-        full = len(self.fold.parts) >= self._max_parts and not chunk.get("transient")
-        if full and self.fold.shown_by(chunk) is None:
-            raise ToolError(FULL)
+        """Shows at once what a tool shows. Raises ``ToolError`` when the message has no room for it."""
+        self._room.take(chunk)
         self.write(lambda draft: draft.show(chunk))
 
     def write(self, write: Callable[[Draft], None]) -> None:

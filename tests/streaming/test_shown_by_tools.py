@@ -165,14 +165,24 @@ async def test_what_cannot_be_sent_fails_its_call_and_shows_nothing(
 async def test_a_tool_that_shows_without_end_fails_and_the_next_turn_works(serve: Any, stored: bool):
     async with serve(max_message_bytes=100_000) as server:
         page = Page(server)
-        reply = await page.play(calls(call("show_for_ever", "s", stored=stored)), {"text": "bye"})
-        if stored:
-            assert reply.types[-1] == "error"
-            assert "state_size_exceeded" in reply.frames[-1]["errorText"]
-        else:
-            assert page.part("s")["state"] == "output-error"
+        await page.play(calls(call("show_for_ever", "s", stored=stored)), {"text": "bye"})
+        assert page.part("s")["state"] == "output-error"
+        assert page.text == "bye"
+        assert (await server.snapshot("chat"))["messages"] == page.messages
         await page.play({"text": "still here"})
         assert page.text == "still here"
+
+
+async def test_a_part_that_no_message_can_hold_fails_its_call_and_not_the_run(serve: Any):
+    async with serve(max_message_bytes=100_000) as server:
+        page = Page(server)
+        large = [data("x" * 60_000), data("never")]
+        await page.play(
+            calls(call("show", "s", what=large), call("show", "t", what=[data("small")])), {"text": "bye"}
+        )
+        assert page.part("s")["errorText"] == "The message is full: the tool cannot show more."
+        assert (values(page.last), page.text) == (["small"], "bye")
+        assert (await server.snapshot("chat"))["messages"] == page.messages
 
 
 async def test_a_message_that_is_full_of_parts_can_still_be_posted(serve: Any):
