@@ -124,10 +124,16 @@ class Agent:
     def tool(self, name: str) -> Tool | None:
         """The tool that runs a stored call of that name, if the agent has it. A toolset's is looked up when it
         runs: its server need not be up, nor have been asked by this process yet."""
-        declared = next((declared for declared in self.tools if declared.name == name), None)
+        declared = self._declared(name)
         if declared is None and any(toolset.may_have(name) for toolset in self.toolsets):
             return Tool(name, "", {"type": "object"}, timeout_s=None, run=self._later(name))
         return declared
+
+    async def is_retry_safe(self, name: str) -> bool:
+        """Whether the tool that runs a stored call of that name may be run again. A toolset's says so itself; one whose server is
+        down does not."""
+        declared = self._declared(name) or await self._listed(name)
+        return declared is not None and declared.retry_safe
 
     async def for_step(self, context: RequestContext) -> AgentStep:
         """The agent as this step's model sees it. Raises what the agent's own instructions function raises."""
@@ -144,13 +150,23 @@ class Agent:
         found = {**tools, OUTPUT: judged.tool()}
         return AgentStep(text, judged, tuple(tools.values()), self.settings, find=found.get)
 
+    def _declared(self, name: str) -> Tool | None:
+        return next((declared for declared in self.tools if declared.name == name), None)
+
+    async def _listed(self, name: str) -> Tool | None:
+        """The tool as its toolset has it now."""
+        for toolset in self.toolsets:
+            for declared in await toolset.tools() if toolset.may_have(name) else ():
+                if declared.name == name:
+                    return declared
+        return None
+
     def _later(self, name: str) -> Run:
         async def run(context: ToolContext, arguments: dict[str, Any]) -> Any:
-            for toolset in self.toolsets:
-                for declared in await toolset.tools() if toolset.may_have(name) else ():
-                    if declared.name == name:
-                        async with asyncio.timeout(declared.timeout_s):
-                            return await declared.call(context, arguments)
-            raise ToolError("The server of this tool cannot be reached.")
+            declared = await self._listed(name)
+            if declared is None:
+                raise ToolError("The server of this tool cannot be reached.")
+            async with asyncio.timeout(declared.timeout_s):
+                return await declared.call(context, arguments)
 
         return run

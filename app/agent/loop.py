@@ -129,8 +129,7 @@ class TreeDriver:
         for call in self._tree.unsettled:
             if call.state is not CallState.STARTED or call.kind is CallKind.SUBAGENT:
                 continue
-            tool = self._around.tool_of(call)
-            if tool is not None and tool.retry_safe:
+            if await self._around.is_retry_safe(call):
                 self._due.add(call.call_id)
             else:
                 log.warning(

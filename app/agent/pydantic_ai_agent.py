@@ -205,6 +205,9 @@ class OwnAgent(Agent):
         """The tool that runs a stored call. A tool that only its toolset knows is looked up when it runs."""
         return self.driver.known_tool(name) or self.driver.tool(ToolDefinition(name=name))
 
+    async def is_retry_safe(self, name: str) -> bool:
+        return name in self.driver.declared.retry_safe
+
 
 def _shape(definition: ToolDefinition, validator: Validator | None) -> InputShape:
     def check(raw: Any) -> dict[str, Any]:

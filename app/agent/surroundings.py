@@ -38,6 +38,11 @@ class Surroundings:
         agent = self._deps.registry.get(self._run_of(call).agent)
         return agent.tool(call.tool) if agent is not None else None
 
+    async def is_retry_safe(self, call: Call) -> bool:
+        """Whether a call that had begun may be run again by another owner."""
+        agent = self._deps.registry.get(self._run_of(call).agent)
+        return agent is not None and await agent.is_retry_safe(call.tool)
+
     def depth_of(self, run: Run) -> int:
         """How many runs there are above this one."""
         depth = 0

@@ -117,6 +117,19 @@ async def test_an_agents_own_tool_wins_over_a_servers(closing):
     assert step.tool("forget") is None
 
 
+async def test_which_calls_may_be_repeated_after_a_crash_is_asked_of_the_server_itself(closing):
+    server = mcp(command=NOTES, prefix="n-", retry_safe=["count"], connect_timeout_s=30)
+    down = mcp(command=[sys.executable, "-c", "1"], prefix="d-", retry_safe="*")
+    closing += [server, down]
+
+    @tool(retry_safe=True)
+    def here() -> None: ...
+
+    agent = Agent("a", "", _Silent(), [here], toolsets=[server, down])
+    asked = ["n-count", "n-add", "n-gone", "d-any", "here", "gone"]
+    assert [name for name in asked if await agent.is_retry_safe(name)] == ["n-count", "here"]
+
+
 async def test_a_server_over_http_keeps_its_tools_while_it_is_down(closing):
     port = free_port()
     server = mcp(url=f"http://127.0.0.1:{port}/mcp", timeout_s=10)

@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.agent.context import RequestContext
@@ -16,7 +16,7 @@ from app.agent.model import ModelEvent, ModelRequest, ModelResponse, TextDelta
 from app.agent.present_turn import present_turn
 from app.agent.registry import Agent
 from app.agent.scripted import ScriptedModel
-from app.agent.tools import ApprovalRequired, CallDeferred, ToolContext, client_tool, subagent, tool
+from app.agent.tools import ApprovalRequired, CallDeferred, Tool, ToolContext, client_tool, subagent, tool
 from app.agents import outbox
 from app.agents.tools import ask_user, fail, get_location, get_weather, pick_option, publish_note, send_email
 from tests.inprocess.showing import show_all
@@ -224,6 +224,18 @@ def _no_instructions(_: RequestContext) -> str:
     raise ValueError("a private detail of the instructions")
 
 
+class Later:
+    """A toolset: tools that are only known at run time."""
+
+    async def tools(self) -> list[Tool]:
+        return [replace(hold, name=f"later_{name}", retry_safe=name == "again") for name in ("once", "again")]
+
+    def may_have(self, name: str) -> bool:
+        return name.startswith("later_")
+
+    async def aclose(self) -> None: ...
+
+
 _ASKING: tuple[Any, ...] = (asks, defers, insists)
 _SHOWING: tuple[Any, ...] = (show, show_in_thread, show_again, show_approved, show_for_ever, show_too_late)
 _OWN: tuple[Any, ...] = (
@@ -254,6 +266,7 @@ AGENTS = [
             subagent("lost", "A child whose instructions cannot be had.", "lost"),
             subagent("endless", "A child that asks another one like itself.", "endless"),
         ),
+        toolsets=[Later()],
     ),
     Agent(
         "child",

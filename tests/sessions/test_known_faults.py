@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.inprocess.agents import asked, told
+from app.domain.call_state import CLOSED, CloseCode
+from tests.inprocess.agents import asked, gates, told
 from tests.inprocess.chat import Page, call, calls, continues, is_harmless, mail, refusal, script
 from tests.inprocess.server import Server
 
@@ -288,3 +289,20 @@ async def test_every_part_that_a_client_can_hold_is_tolerated(server: Server, pa
         {"id": "next", "role": "user", "parts": [user, part] if part["type"] != "dynamic-tool" else [user]}
     )
     assert (await page.post(body={"nested": True})).status == 200
+
+
+async def test_a_call_of_a_toolset_is_repeated_after_a_crash_when_its_tool_says_so(server: Server):
+    page = Page(server)
+    both = calls(call("later_again", "a", gate="a"), call("later_once", "o", gate="o"))
+    reply = await page.say(script(both, {"text": "bye"})).open()
+    for name in ("a", "o"):
+        await gates[name].reached.wait()
+    await server.crash()
+    gates["a"].open()
+    await server.quiet("chat")
+    await reply.exchange.leave()
+    page.messages = []
+    await page.reload()
+    assert page.part("a")["output"] == "held at a"
+    assert page.part("o")["errorText"] == CLOSED[CloseCode.OUTCOME_UNKNOWN][1]
+    assert told() == [("a", "ok"), ("o", "unknown")]
