@@ -6,6 +6,7 @@
 - ``middleware``  the canonical line of a request, its ids, its headers
 - ``auth``, ``api_keys``, ``jwt``   who asks, and what they may do
 - ``connection``  how long and how large the head of a request may be
+- ``request_headers``  those of a request that its agent is told
 - ``limits``      how much one request may hold, and one owner may do at once
 - ``openapi``, ``documented``   the document, with every typed error of a route
 - ``json_response``, ``sse_response``   the two kinds of answer
