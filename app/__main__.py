@@ -13,7 +13,7 @@ import sys
 
 import uvicorn
 
-from app.log import cause_chain, configure, get_logger
+from app.log import cause_chain, configure, get_logger, mask
 from app.settings import Settings, SettingsError
 
 log = get_logger("app")
@@ -90,7 +90,7 @@ async def _reach(dsn: str) -> None:
     try:
         connection = await connect(dsn)
     except Exception as error:
-        if classify(error) is None:
+        if classify(error) is None and not isinstance(error, ValueError):  # an option that has no such value
             raise
         raise SettingsError(f"DATABASE_URL cannot be used: {cause_chain(error)[0]}") from error
     await connection.close()
@@ -98,16 +98,17 @@ async def _reach(dsn: str) -> None:
 
 async def _migrate(settings: Settings) -> None:
     from app.store.embedded import start_embedded
-    from app.store.migrate import upgrade
+    from app.store.migrate import head, upgrade
 
     # Behind a pooler the direct address: migrations hold a lock of their connection's.
     direct = settings.listen_url or settings.database_url
     if direct is not None:
         await _reach(direct.get_secret_value())
         await upgrade(direct.get_secret_value())
-        return
-    async with await start_embedded(settings.data_dir) as embedded:
-        await upgrade(embedded.url)
+    else:
+        async with await start_embedded(settings.data_dir) as embedded:
+            await upgrade(embedded.url)
+    log.info("migrate.passed", schema=head())
 
 
 def check(settings: Settings) -> int:
@@ -137,7 +138,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         return check(settings)
     except (SettingsError, RegistryError, EmbeddedPostgresError) as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{mask(str(error))}\n")
         return 2
 
 

@@ -62,6 +62,12 @@ def _check_postgres_url(value: SecretStr) -> SecretStr:
     scheme, found, rest = value.get_secret_value().partition("://")
     if not found or scheme not in {"postgresql", "postgres", "postgresql+asyncpg"}:
         raise ValueError("should be a URL like postgresql://user:password@host:5432/database")
+    hosts = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+    if not re.fullmatch(r"(?:(?:\[[^\]]*\]|[^\[\]:,]*)(?::\d*)?(?:,|$))*", hosts):
+        # refused here: whoever tries to use it quotes it
+        raise ValueError(
+            "is not a URL: in a user or a password, %2F stands for /, %3F for ?, %23 for #, %40 for @"
+        )
     return SecretStr("postgresql://" + rest)
 
 

@@ -62,6 +62,35 @@ def test_every_spelling_of_a_postgres_url_becomes_one(monkeypatch: pytest.Monkey
     assert url.get_secret_value() == "postgresql://u:p@h/d"
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/d?host=/run",
+        "h1:1,h2:2/d",
+        "u:p@[::1]:5432/d?sslmode=require",
+        "u:p@/d",
+        "u@h:/d",
+        "u:p%2Fq@h",
+        "u:p@q@h/d",
+        "",
+    ],
+)
+def test_an_address_of_every_shape_is_taken(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("DATABASE_URL", f"postgresql://{address}")
+    assert Settings().database_url is not None
+
+
+@pytest.mark.parametrize("variable", ["DATABASE_URL", "AGENT_SERVER_LISTEN_URL"])
+@pytest.mark.parametrize("character", ["/", "?", "#"])
+def test_a_password_that_breaks_its_url_is_refused_and_not_quoted(
+    monkeypatch: pytest.MonkeyPatch, variable: str, character: str
+) -> None:
+    (line,) = refusal(monkeypatch, **{variable: f"postgresql://u:s3c{character}r3t@h:5432/d"})
+    assert line.startswith(f"{variable}: is not a URL: ")
+    assert "s3c" not in line
+    assert "r3t" not in line
+
+
 def test_nothing_that_is_printed_holds_a_secret() -> None:
     settings = Settings(
         database_url=SecretStr("postgresql://u:s3cret@h/d"), auth="api_key", api_keys=SecretStr("me:s3cret")
