@@ -32,8 +32,9 @@ from app.errors import ERRORS
 from app.log import cause_chain, get_logger
 from app.metrics import Metrics
 from app.playground import route as playground
+from app.sessions.admission import Policy
 from app.sessions.breaker import Breaker
-from app.sessions.chat import Chat, Policy
+from app.sessions.chat import Chat
 from app.sessions.checkpoints import dies_at, passes
 from app.sessions.elsewhere import Elsewhere
 from app.sessions.fitness import AnswerLimits

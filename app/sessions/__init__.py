@@ -3,6 +3,7 @@
 A request:
 
 - ``chat``      ``POST /chat``: facts under one lock, the path, its writes; ``plans`` is what it tells the edge to answer
+- ``reconcile``, ``admission``   a lapsed run is taken over first; may one more begin, and here?
 - ``elsewhere`` ``POST /chat/{id}/answers``
 - ``answer_facts``   how the calls of the answers stand
 - ``submit``    each answer in its own transaction; ``fitness``: does it fit its call?

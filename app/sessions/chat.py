@@ -6,10 +6,8 @@ Facts are read once, under the session's row lock. A live run whose lease has la
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
-
-import orjson
 
 from app.clock import NewId
 from app.domain.call_state import CloseCode
@@ -18,13 +16,14 @@ from app.domain.run_state import LIVE, RunState
 from app.domain.turn import Posted, Turn
 from app.errors import Code, ServiceError
 from app.log import cause_chain, get_logger
+from app.sessions.admission import Admission, Agents, Policy, Runtime
 from app.sessions.answer_facts import Seen, facts
 from app.sessions.closing import settle_without_owner
 from app.sessions.continuing import plan
 from app.sessions.faults import as_service_error
-from app.sessions.leases import Claim, Leases
-from app.sessions.owner_quota import OwnerQuota
+from app.sessions.leases import Leases
 from app.sessions.plans import Attach, HarmlessStep, Plan
+from app.sessions.reconcile import reconcile
 from app.sessions.starting import Begin, begin
 from app.sessions.stop import Stop
 from app.sessions.submit import Submitter
@@ -36,41 +35,6 @@ from app.store.sessions import Session
 from app.store.transaction import Store, Tx
 
 log = get_logger(__name__)
-
-WAITING_RETRY_S = 5.0
-DRAINING_RETRY_S = 2.0
-
-
-class Agents(Protocol):
-    """The names that a session may begin with."""
-
-    @property
-    def default(self) -> str: ...
-
-    def get(self, name: str) -> object | None: ...
-
-
-class Owner(Protocol):
-    """The runtime that drives what this replica claims."""
-
-    @property
-    def draining(self) -> bool: ...
-
-    def has_room(self) -> bool: ...
-    def wake(self, run_id: UUID, epoch: int) -> None: ...
-    def announce(self, run_id: UUID) -> None: ...
-    def adopt(self, run_id: UUID) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """``max_waiting``: runs that may wait unclaimed, on all replicas. ``max_message_bytes``: of one stored message.
-    ``quota``: what one owner may have."""
-
-    interrupt: bool
-    max_waiting: int
-    max_message_bytes: int
-    quota: OwnerQuota
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +83,7 @@ class Chat:
         submitter: Submitter,
         stops: Stop,
         agents: Agents,
-        owner: Owner,
+        runtime: Runtime,
         policy: Policy,
         *,
         new_id: NewId,
@@ -130,8 +94,9 @@ class Chat:
         self._submitter = submitter
         self._stops = stops
         self._agents = agents
-        self._owner = owner
+        self._runtime = runtime
         self._policy = policy
+        self._admission = Admission(agents, runtime, policy)
         self._new_id = new_id
         self._ring = ring
 
@@ -142,9 +107,9 @@ class Chat:
             self._ring(decided.closed)
         if decided.began is not None:
             if decided.began.lease_owner is not None:
-                self._owner.wake(decided.began.run_id, 1)
+                self._runtime.wake(decided.began.run_id, 1)
             else:
-                self._owner.announce(decided.began.run_id)
+                self._runtime.announce(decided.began.run_id)
         if decided.seen is not None and asked.turn.continued is not None:
             submitted = await self._submitter.submit_all(decided.session_id, decided.seen)
             return plan(submitted, asked.turn.continued)
@@ -160,7 +125,7 @@ class Chat:
                     await self._in_transaction(tx, asked, decided)
                 return decided
             except _LapsedError:
-                await self.reconcile(asked.owner, asked.chat_id)
+                await reconcile(self._store, self._leases, self._runtime, asked.owner, asked.chat_id)
             except _StoppingError as stopping:
                 await self._stops.settled(stopping.run_id)
             except ServiceError:
@@ -170,7 +135,7 @@ class Chat:
                     if await self._did_begin(decided.began, error):
                         return decided
                     # Nobody can say whether it began: if it did, it is driven.
-                    self._owner.adopt(decided.began.run_id)
+                    self._runtime.adopt(decided.began.run_id)
                 raise as_service_error(error, committed=False) from error
         raise ServiceError(Code.STATE_CONCURRENCY_CONFLICT, "the run changed hands again and again")
 
@@ -184,28 +149,6 @@ class Chat:
         except Exception as again:
             log.debug("chat.commit_unreadable", causes=cause_chain(again))
             return False
-
-    async def reconcile(self, owner: str, chat_id: str) -> None:
-        """Takes over the session's live run when its lease has lapsed. A failure here is 500, never 503."""
-        try:
-            claimed: Claim | None = None
-            async with self._store.transaction() as tx:
-                session = await sessions.lock(tx, owner, chat_id)
-                run = await runs.current(tx, session.id) if session is not None else None
-                if session is not None and run is not None and run.lapsed:
-                    claimed = await self._leases.claim_in(tx, session.id, run.id)
-            if claimed is not None:
-                self._leases.say_claimed(claimed)
-                self._owner.wake(claimed.run_id, claimed.epoch)
-        except Exception as error:
-            log.error(
-                "handleChatStream.reconcileSession: reconcile failed (permanent)",
-                code=str(Code.FRAMEWORK_INTERNAL_ERROR),
-                causes=cause_chain(error),
-            )
-            failure = ServiceError(Code.FRAMEWORK_INTERNAL_ERROR, "reconcile failed", permanent=True)
-            failure.logged = True
-            raise failure from error
 
     async def _in_transaction(self, tx: Tx, asked: Asked, decided: _Decided) -> None:
         turn = asked.turn
@@ -325,19 +268,7 @@ class Chat:
     async def _begin(
         self, tx: Tx, asked: Asked, session: Session, user: Posted, known: Message | None, decided: _Decided
     ) -> None:
-        if self._owner.draining:
-            raise ServiceError(Code.FRAMEWORK_DRAINING, retry_after_s=DRAINING_RETRY_S)
-        if self._agents.get(session.agent) is None:
-            raise ServiceError(Code.FRAMEWORK_NOT_SUPPORTED, f"agent {session.agent} is not registered")
-        if len(orjson.dumps(list(user.parts))) > self._policy.max_message_bytes:
-            raise ServiceError(Code.STATE_SIZE_EXCEEDED, "the user message is over the store's limit")
-        await self._policy.quota.check_live(tx, session.owner)
-        waiting = await runs.waiting(tx)
-        room = self._owner.has_room() and not waiting  # who waits for a slot was here first
-        if not room and waiting >= self._policy.max_waiting:
-            raise ServiceError(
-                Code.RATE_LIMITED, "too many runs wait for a slot", retry_after_s=WAITING_RETRY_S
-            )
+        room = await self._admission.admit(tx, session, user.parts)
         run_id = self._new_id()
         how = Begin(
             run_id,
