@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import sys
 
@@ -130,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         settings = Settings()
-        configure(settings.log_format)
+        configure(settings.log_format, environment=os.environ)
         if command == "serve":
             return serve(settings)
         if command == "migrate":

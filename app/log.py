@@ -29,6 +29,7 @@ MESSAGE_LIMIT = 500  # characters of one exception's message
 READ_LIMIT = (
     20 * MESSAGE_LIMIT
 )  # of these the secrets are masked; the rest, which may be megabytes, is not looked at
+KEY_LENGTH = 8  # a shorter one may be an ordinary word
 CHAIN_LIMIT = 10
 TRACE_LIMIT = 30
 
@@ -51,12 +52,25 @@ _SECRETS = (
         r"\1***",
     ),
 )
+_KEY_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
+_known: list[re.Pattern[str]] = []
 # What asyncpg's messages add to the plain fact: values of a row, of an argument.
 _QUOTED = re.compile(r"(?s)\nDETAIL:.*|(?<=for query argument )(\$\d+): .*")
 
 
-def configure(format: Literal["json", "console"], stream: TextIO | None = None) -> None:  # noqa: A002, the setting's name
-    """Send every log line of this process to `stream` (default: standard output), one line each."""
+def configure(
+    format: Literal["json", "console"],  # noqa: A002, the setting's name
+    stream: TextIO | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Send every log line of this process to `stream` (default: standard output), one line each.
+
+    What `environment` holds under the name of a key, token, secret or password is masked wherever it is said: a provider's
+    refusal quotes the key, and not every key looks like one.
+    """
+    keys = {value for name, value in (environment or {}).items() if _KEY_NAME.search(name)}
+    known = sorted((value for value in keys if len(value) >= KEY_LENGTH), key=len, reverse=True)
+    _known[:] = [re.compile("|".join(map(re.escape, known)))] if known else []
     out = stream or sys.stdout
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -121,6 +135,8 @@ class Outage:
 
 def mask(text: str) -> str:
     """`text` without what looks like a password, token or key: `scheme://user:***@host`."""
+    for pattern in _known:
+        text = pattern.sub("***", text)
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text

@@ -128,6 +128,24 @@ def test_secrets_are_masked(text: str, shown: str) -> None:
     assert mask(text) == shown
 
 
+def test_a_key_of_the_environment_is_masked_whatever_it_looks_like(stream: io.StringIO) -> None:
+    environment = {
+        "GROQ_API_KEY": "gsk.0123+456",
+        "HF_TOKEN": "0123+456",
+        "PGPASSWORD": "agent",
+        "LANG": "de_DE.UTF-8",
+    }
+    configure("json", stream, environment)
+    error = RuntimeError("no such key: gsk.0123+456, agent, de_DE.UTF-8")
+    get_logger("app.x").error("run.failed", exc_info=error)
+    get_logger("app.x").warning("odd", said="0123+456 gskx0123+456")
+    failed, odd = lines(stream)
+    assert failed["causes"] == ["RuntimeError: no such key: ***, agent, de_DE.UTF-8"]
+    assert odd["said"] == "*** gskx***"
+    configure("json", stream)
+    assert mask("gsk.0123+456") == "gsk.0123+456"
+
+
 @pytest.mark.parametrize(
     "unit",
     ["a", "a-", "a:", "a://", "://", "://a:", "bearer ", "sk-", "token=", "token': \"", "token'", "'", " "],
