@@ -26,9 +26,8 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 __all__ = ["Outage", "bound", "cause_chain", "configure", "get_logger", "mask"]
 
 MESSAGE_LIMIT = 500  # characters of one exception's message
-READ_LIMIT = (
-    20 * MESSAGE_LIMIT
-)  # of these the secrets are masked; the rest, which may be megabytes, is not looked at
+# Of these the secrets are masked; the rest, which may be megabytes, is not looked at.
+READ_LIMIT = 20 * MESSAGE_LIMIT
 KEY_LENGTH = 8  # a shorter one may be an ordinary word
 CHAIN_LIMIT = 10
 TRACE_LIMIT = 30

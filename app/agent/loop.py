@@ -186,10 +186,10 @@ class TreeDriver:
     async def _run_child(self, call: Call) -> None:
         child = self._tree.children[call.child_run]  # pyright: ignore[reportArgumentType]  begun calls have their child
         if child.state not in SETTLED:
-            self._progress(call, "running", "")
+            self._progress(call, "running")
             try:
                 if not await self._advance(child):
-                    self._progress(call, "waiting", "")
+                    self._progress(call, "waiting")
                     return
             except HandedOver:  # once the tools beside it are done
                 self._handing_over = True
@@ -283,7 +283,7 @@ class TreeDriver:
         if not self._over:
             self._scribe.show(chunk)
 
-    def _progress(self, call: Call, status: str, text: str) -> None:
+    def _progress(self, call: Call, status: str) -> None:
         """Transient: what a sub-agent does meanwhile, under the root's own call."""
         shown_as = self._around.root_call_of(call)
-        self._scribe.say(frames.subagent_progress(shown_as.call_id, shown_as.tool, status, text[:1000]))
+        self._scribe.say(frames.subagent_progress(shown_as.call_id, shown_as.tool, status, ""))

@@ -50,9 +50,8 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         awaited = self._deadline
         super().data_received(data)
-        if (
-            awaited is not None and awaited is self._deadline
-        ):  # all of this belongs to a head that is not whole
+        # All of it belongs to a head that is not whole.
+        if awaited is not None and awaited is self._deadline:
             self._read += len(data)
             if self._read > self.max_bytes:
                 self._end("too large", _TOO_LARGE)
