@@ -30,9 +30,12 @@ from app.agent.tool_input import InputShape, InvalidInput, refusal
 from app.agent.tool_run import ApprovalRequired, CallDeferred, ToolError
 from app.agent.tools import Tool
 from app.domain.history import Entry
+from app.log import get_logger
 
 if TYPE_CHECKING:
     from app.agent.pydantic_ai_agent import Driver
+
+log = get_logger(__name__)
 
 CHUNKS = "pydantic_ai.ui.vercel_ai.response_types"
 NO_CALLS: frozenset[str] = frozenset()
@@ -102,12 +105,17 @@ async def run_call(driver: "Driver", name: str, context: ToolContext, arguments:
             raise refusal(error) from None
     if not isinstance(output, messages.ToolReturn):
         return output
-    _show(context, output.metadata)
+    try:
+        _show(context, output.metadata)
+    except (ToolError, ValueError) as error:  # the tool has done its work: its output stands
+        log.warning("tool.not_shown", tool=name, error=type(error).__name__, exc_info=error)
     return output.return_value
 
 
 def _show(context: ToolContext, metadata: object) -> None:
-    """What a tool returns for the page, as the library's own Vercel adapter takes it: data and source chunks in the metadata."""
+    """What a tool returns for the page, as the library's own Vercel adapter takes it: data and source chunks in the metadata.
+
+    Raises what ``ToolContext.data`` raises for one that cannot be shown."""
     listed = isinstance(metadata, list | tuple)
     for item in cast("Sequence[object]", metadata) if listed else (metadata,):
         if not any(kind.__module__ == CHUNKS for kind in type(item).__mro__):

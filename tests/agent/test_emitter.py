@@ -143,6 +143,14 @@ async def test_chunks_in_the_metadata_of_a_tool_return_are_shown():
     ]
 
 
+@pytest.mark.parametrize("name", ["data-subagent", "data-a b"])
+async def test_a_tool_return_that_cannot_be_shown_is_still_what_the_tool_has_done(name: str):
+    agent = Agent(TestModel())
+    chunks = [DataChunk(type="data-chart", data=1), DataChunk(type=name, data=2)]
+    agent.tool_plain(name="look")(lambda: ToolReturn("looked", metadata=chunks))
+    assert await shown_by(agent) == [{"type": "data-chart", "data": 1, "id": "c1-1"}]
+
+
 @pytest.mark.parametrize("metadata", [None, {"a": 1}, "text", 7])
 async def test_other_metadata_of_a_tool_return_stays_the_apps(metadata: Any):
     agent = Agent(TestModel())
