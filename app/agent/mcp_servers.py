@@ -8,10 +8,11 @@ runner as any other: at most once, a timeout, approvals by name. A call is never
 connection breaks under it.
 
 Outputs: the structured content when there is any, else the texts, those of resources too, as one text; images, audio
-and other resources are named in it, not carried. The client library is imported at the first connection.
+and other resources are named in it, not carried. The client library is imported with the first declaration.
 """
 
 import asyncio
+import importlib
 import re
 import shlex
 import time
@@ -64,6 +65,8 @@ def mcp(
     words = shlex.split(command) if isinstance(command, str) else list(command or ())
     if command is not None and not words:
         raise ValueError("mcp: the command is empty")
+    # Now and not at the first call, where it would hold every stream of the process up for seconds.
+    importlib.import_module("fastmcp.client")
     return McpServer(
         name=url or words[0],
         connect=lambda: _connected(words, url, dict(env or {}), dict(headers or {})),

@@ -77,6 +77,24 @@ async def test_tools_are_listed_and_run_over_stdio(closing, tmp_path):
         os.kill(int(started.read_text()), 0)
 
 
+DECLARED = """
+import sys
+from app.agent.declare import mcp
+print('fastmcp' in sys.modules)
+mcp(command='x')
+before = set(sys.modules)
+import mcp_types
+from fastmcp.client.transports import StdioTransport
+print(len(set(sys.modules) - before))
+"""
+
+
+def test_the_client_library_is_loaded_by_a_declaration_and_not_by_a_run():
+    here = Path(__file__).parents[2]
+    found = subprocess.run([sys.executable, "-c", DECLARED], check=True, capture_output=True, cwd=here)
+    assert found.stdout.split() == [b"False", b"0"]
+
+
 async def test_a_server_that_crashes_is_a_failed_tool_and_comes_back(closing):
     server = mcp(command=NOTES)
     closing.append(server)
