@@ -142,7 +142,10 @@ _RENEW = """
     returning run.id, stop_requested_at is not null
 """
 
-_RELEASE = "update run set (lease_owner, lease_until) = (null, null) where id = $1 and epoch = $2"
+# The epoch is raised with it: what the owner had shown and not committed is nothing from now on, and not only from the next claim on.
+_RELEASE = """
+    update run set (lease_owner, lease_until, epoch) = (null, null, epoch + 1) where id = $1 and epoch = $2
+"""
 
 # Root runs that nobody holds: new, given back, or lapsed by the database's clock.
 _CLAIMABLE = """
@@ -295,7 +298,7 @@ async def renew(tx: Tx, owner: str, held: Mapping[UUID, int], lease_s: float) ->
 
 
 async def release(tx: Tx, run_id: UUID, epoch: int) -> None:
-    """Gives a lease back, at no cost of an attempt: any replica may claim the run at once."""
+    """Gives a lease back, at no cost of an attempt: any replica may claim the run at once, and ``epoch`` is no owner's any more."""
     await tx.execute(_RELEASE, run_id, epoch)
 
 

@@ -283,6 +283,7 @@ async def test_a_lease_is_given_back_only_by_who_has_it(store: Store):
         await runs.release(tx, run.id, 1)
         found = await the_run(tx, run.id)
         assert (found.unclaimed, found.lease_owner, found.attempts) == (True, None, 0)
+        assert found.epoch == 2, "what its owner still writes is nobody's"
 
 
 async def test_every_lease_of_dead_owners_lapses_at_once_and_nothing_else_changes(store: Store):

@@ -156,6 +156,25 @@ async def test_what_a_reader_was_sent_ahead_of_its_commit_stands_once_it_is_comm
         assert seen_by(page, reader).messages == (await owner.snapshot("chat"))["messages"]
 
 
+async def test_what_a_drained_owner_had_not_committed_is_shown_to_nobody_who_comes_then(serve: Any):
+    """A client that was cut resumes at once, perhaps before any replica has room for the run."""
+    async with serve(max_running=1) as other:
+        async with serve(drain_seconds=0) as drained:
+            page = Page(drained)
+            await page.say(script({"text": "half [at one]"}), "u").open()
+            await gates["one"].reached.wait()
+            busy = await Page(other, "busy").say(script({"text": "[at two]"}), "u").open()
+            await gates["two"].reached.wait()
+        resumed = await other.resume("chat")
+        assert (await resumed.frame())["type"] == "start"  # pyright: ignore[reportOptionalSubscript]
+        for gate in ("one", "two"):
+            gates[gate].open()
+        await asyncio.gather(busy.rest(), resumed.rest())
+        assert resumed.done
+        assert not resumed.destroyed
+        assert seen_by(page, resumed).messages == (await other.snapshot("chat"))["messages"]
+
+
 async def test_a_gap_that_cannot_be_closed_destroys_its_reader(two: tuple[Server, Server]):
     page = Page(two[0])
     await page.say(script({"text": "a [at one]"}, {"text": "never seen"}), "u").open()
