@@ -166,7 +166,7 @@ async def test_what_a_drained_owner_had_not_committed_is_shown_to_nobody_who_com
             busy = await Page(other, "busy").say(script({"text": "[at two]"}), "u").open()
             await gates["two"].reached.wait()
         resumed = await other.resume("chat")
-        assert (await resumed.frame())["type"] == "start"  # pyright: ignore[reportOptionalSubscript]
+        assert (await resumed.frame())["type"] == "start"
         for gate in ("one", "two"):
             gates[gate].open()
         await asyncio.gather(busy.rest(), resumed.rest())
