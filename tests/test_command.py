@@ -14,18 +14,23 @@ from app.store.migrate import head
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("command", ["serve", "migrate"])
-def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(command: str) -> None:
+def run(command: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """``python -m app COMMAND`` with these settings and no others."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENT_SERVER_")}
-    environment["DATABASE_URL"] = "postgresql://somebody:the-password@127.0.0.1:1/nothing"
-    ended = subprocess.run(
+    environment.pop("DATABASE_URL", None)
+    return subprocess.run(
         [sys.executable, "-m", "app", command],
         cwd=ROOT,
-        env=environment,
+        env=environment | settings,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize("command", ["serve", "migrate"])
+def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(command: str) -> None:
+    ended = run(command, DATABASE_URL="postgresql://somebody:the-password@127.0.0.1:1/nothing")
     assert ended.returncode == 2
     assert len(ended.stderr.splitlines()) == 1
     assert ended.stderr.startswith("DATABASE_URL cannot be used: ")
@@ -35,56 +40,25 @@ def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(comm
 def test_a_taken_port_is_one_line_before_anything_is_started(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("AGENT_SERVER_")
-        }
-        environment.pop("DATABASE_URL", None)
         data = tmp_path / "data"
-        environment |= {"AGENT_SERVER_PORT": str(port), "AGENT_SERVER_DATA_DIR": str(data)}
-        ended = subprocess.run(
-            [sys.executable, "-m", "app", "serve"],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        ended = run("serve", AGENT_SERVER_PORT=str(port), AGENT_SERVER_DATA_DIR=str(data))
     assert ended.returncode == 2
     assert ended.stderr == f"cannot listen on 127.0.0.1:{port}: Address already in use\n"
     assert not data.exists(), "a database was made for nothing"
 
 
 def test_a_setting_with_a_typing_error_is_one_line_that_names_the_nearest() -> None:
-    environment = {**os.environ, "AGENT_SERVER_PROT": "1"}
-    ended = subprocess.run(
-        [sys.executable, "-m", "app", "check"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = run("check", AGENT_SERVER_PROT="1")
     assert ended.returncode == 2
     assert "AGENT_SERVER_PORT" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
 def test_a_start_that_fails_is_told_by_its_causes_and_no_traceback(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENT_SERVER_")}
-    environment.pop("DATABASE_URL", None)
-    (tmp_path / "data").write_text("a file where the folder should be")
-    environment |= {
-        "AGENT_SERVER_PORT": "0",
-        "AGENT_SERVER_DATA_DIR": str(tmp_path / "data"),
-        "AGENT_SERVER_LOG_FORMAT": "json",
-    }
-    ended = subprocess.run(
-        [sys.executable, "-m", "app", "serve"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+    data = tmp_path / "data"
+    data.write_text("a file where the folder should be")
+    ended = run(
+        "serve", AGENT_SERVER_PORT="0", AGENT_SERVER_DATA_DIR=str(data), AGENT_SERVER_LOG_FORMAT="json"
     )
     assert ended.returncode != 0
     (line,) = [
@@ -118,16 +92,3 @@ def test_an_option_of_the_address_that_has_no_such_value_is_one_line() -> None:
     assert ended.stderr.startswith("DATABASE_URL cannot be used: ")
     assert len(ended.stderr.splitlines()) == 1
     assert "the-password" not in ended.stderr + ended.stdout
-
-
-def run(command: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENT_SERVER_")}
-    environment.pop("DATABASE_URL", None)
-    return subprocess.run(
-        [sys.executable, "-m", "app", command],
-        cwd=ROOT,
-        env=environment | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
